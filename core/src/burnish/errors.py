@@ -1,0 +1,209 @@
+"""Every error that burnish raises, split by whose fault it is.
+
+One root, `BurnishError`. Below it: *usage* (the caller's call or configuration is wrong; nothing was spent),
+*plugin* (an installed plugin is missing, clashing or broken), *evaluation* (a program, metric or model failed while it
+ran; inside a fan-out these are values, not exceptions), *store* (a file or a server that keeps state), and `InternalError`
+(ours: please report). Each message says what, where, and the next step, and keeps its facts as attributes.
+"""
+
+from __future__ import annotations
+
+
+class BurnishError(Exception):
+    """The root: `except BurnishError` catches whatever burnish raises on purpose."""
+
+
+# --- usage: the caller's; raised before anything is spent -------------------------------------------------
+
+
+class UsageError(BurnishError, ValueError):
+    """A call, a row or a configuration that cannot work; nothing was spent."""
+
+
+class ConfigError(UsageError):
+    """A configuration value is wrong: names file, key and the expected type."""
+
+
+class UnknownIndexError(UsageError, IndexError):
+    """A candidate or example index that the engine does not have."""
+
+
+class UnknownParameterError(UsageError, LookupError):
+    """A candidate names a predictor or text parameter that the program does not have."""
+
+    def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
+        self.name, self.known = name, known
+        have = f"; the program has: {', '.join(f'`{k}`' for k in known)}" if known else ""
+        super().__init__(f"predictor `{name}` not found{have}")
+
+
+class RowError(UsageError):
+    """A row cannot be used: names its index and field."""
+
+    def __init__(self, message: str, *, row: int | None = None, field: str | None = None) -> None:
+        self.row, self.field = row, field
+        super().__init__(message)
+
+
+class ContextLostError(UsageError, RuntimeError):
+    """A predictor under tuning was called outside its rollout, mostly from a thread started without its context."""
+
+
+# --- plugin: whoever installed or wrote the plugin ---------------------------------------------------------
+
+
+class PluginError(BurnishError):
+    """A plugin is missing, clashes, is broken, or speaks another API."""
+
+
+class PluginNotFoundError(PluginError, LookupError):
+    """No installed distribution offers this kind and name."""
+
+
+class PluginClashError(PluginError):
+    """Two distributions offer one kind and name: both are named."""
+
+
+class PluginBrokenError(PluginError, ImportError):
+    """A plugin that a configuration asks for failed to import or to register."""
+
+
+class PluginApiError(PluginError):
+    """A plugin was written for another number of its kind's API."""
+
+
+# --- evaluation: the program, the metric or the model, while it ran ----------------------------------------
+
+
+class EvaluationError(BurnishError):
+    """Something under evaluation failed."""
+
+
+class MetricError(EvaluationError):
+    """The metric raised, or returned something that is not a finite score.
+
+    The outputs are kept: evaluating again with a mended metric calls no model for them.
+    """
+
+    def __init__(self, message: str, *, row: int | None = None, candidate: int | None = None) -> None:
+        self.row, self.candidate = row, candidate
+        super().__init__(message)
+
+
+class ParseError(EvaluationError, ValueError):
+    """A model's reply does not hold the declared outputs; `raw` is the whole reply."""
+
+    def __init__(self, message: str, *, raw: str, field: str | None = None) -> None:
+        self.raw, self.field = raw, field
+        super().__init__(message)
+
+
+class BudgetExceededError(EvaluationError):
+    """One model call would pass a cap of the budget; it was not made."""
+
+    def __init__(self, message: str, *, cap: str) -> None:
+        self.cap = cap
+        super().__init__(message)
+
+
+class RunStoppedError(EvaluationError):
+    """A run ended early (credentials, a missing model, too many infrastructure failures); what was paid for is kept."""
+
+
+# --- models --------------------------------------------------------------------------------------------------
+
+
+class ModelError(EvaluationError):
+    """A call to a language model failed. `retryable` says whether the same request may succeed later."""
+
+    retryable = False
+    fatal = False
+    """Whether every further call must fail too (credentials, no such model): the run stops after one call."""
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        self.status, self.retry_after = status, retry_after
+        super().__init__(message)
+
+
+class ModelAuthError(ModelError):
+    """The endpoint refused the credentials."""
+
+    fatal = True
+
+
+class ModelNotFoundError(ModelError, LookupError):
+    """The endpoint does not have this model."""
+
+    fatal = True
+
+
+class ModelRateLimitError(ModelError):
+    """Too many requests; `retry_after` is in seconds, where the endpoint said it."""
+
+    retryable = True
+
+
+class ModelTimeoutError(ModelError, TimeoutError):
+    """No whole answer within the time limit; the provider may still have charged it."""
+
+    retryable = True
+
+
+class ModelConnectionError(ModelError, ConnectionError):
+    """The endpoint could not be reached, or the connection broke."""
+
+    retryable = True
+
+
+class ModelServerError(ModelError):
+    """The endpoint answered 5xx."""
+
+    retryable = True
+
+
+class ModelMalformedError(ModelError):
+    """The endpoint's answer is not what its protocol says (truncated body, bad JSON, missing fields)."""
+
+    retryable = True
+
+
+class ContextLengthError(ModelError, ValueError):
+    """The prompt does not fit the model's context: the candidate's fault, never retried."""
+
+
+class ModelRefusedError(ModelError):
+    """The provider declined to answer this content: the candidate's or the row's fault, never retried."""
+
+
+class ModelRequestError(ModelError, ValueError):
+    """The endpoint says that the request itself is wrong (another 4xx): never retried."""
+
+
+# --- stores ----------------------------------------------------------------------------------------------------
+
+
+class StoreError(BurnishError):
+    """A cache, run store or sink cannot be read or written: names the file and what to do."""
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        self.path = path
+        super().__init__(message)
+
+
+class InternalError(BurnishError):
+    """A fault of burnish itself."""
+
+
+def first_line(error: BaseException, limit: int = 300) -> str:
+    """Describe an error in one line of at most `limit` characters: its type and the start of its message."""
+    text = str(error).strip().partition("\n")[0]
+    name = type(error).__name__
+    line = f"{name}: {text}" if text else name
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def unwrap(error: BaseException) -> BaseException:
+    """Give the one error inside (nested) exception groups that hold just one, else the group itself."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,1 @@
+"""burnish_llamacpp"""
