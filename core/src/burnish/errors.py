@@ -2,8 +2,9 @@
 
 One root, `BurnishError`. Below it: *usage* (the caller's call or configuration is wrong; nothing was spent),
 *plugin* (an installed plugin is missing, clashing or broken), *evaluation* (a program, metric or model failed while it
-ran; inside a fan-out these are values, not exceptions), *store* (a file or a server that keeps state), and `InternalError`
-(ours: please report). Each message says what, where, and the next step, and keeps its facts as attributes.
+ran; inside a fan-out these are values, not exceptions), *store* (a file or a server that keeps state), and
+`InternalError` (ours: please report). Each message says what, where, and the next step, and keeps its facts as
+attributes.
 """
 
 from __future__ import annotations

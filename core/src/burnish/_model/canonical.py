@@ -12,7 +12,7 @@ import decimal
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import attrs
 import xxhash
@@ -120,7 +120,7 @@ def hash64(value: Json) -> int:
 
 def fingerprint(value: Json) -> str:
     """Give the 128-bit fingerprint (XXH3, 32 hex digits) of a JSON value."""
-    return cast("str", xxhash.xxh3_128_hexdigest(canonical_bytes(value)))
+    return xxhash.xxh3_128_hexdigest(canonical_bytes(value))
 
 
 def hex64(value: int) -> str:

@@ -1,0 +1,154 @@
+"""What a search may spend, and what it has spent (seed 000; E26-E30)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from burnish._model.lm import Usage
+from burnish.errors import UsageError
+
+ZERO = Decimal(0)
+
+
+def _money(value: Any) -> Decimal | None:
+    if value is None or isinstance(value, Decimal):
+        return value
+    try:
+        return Decimal(str(value))
+    except ArithmeticError:
+        raise UsageError(f"{value!r} is not an amount of money") from None
+
+
+def _cap(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or not value >= 0:
+        raise UsageError(f"{attribute.name} must be a number from 0 on, or None for no cap; it is {value!r}")
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """Hard caps; None is no cap."""
+
+    max_metric_calls: int | None = attrs.field(default=None, validator=_cap)
+    """Rollouts that run (served ones are free)."""
+    max_lm_calls: int | None = attrs.field(default=None, validator=_cap)
+    """The seed's unit: one a rollout, however many calls it makes, plus what is charged."""
+    max_requests: int | None = attrs.field(default=None, validator=_cap)
+    """Requests to model providers: every role, retries included."""
+    max_tokens: int | None = attrs.field(default=None, validator=_cap)
+    """Tokens of all roles: no call starts once this many are recorded; those in flight may pass it."""
+    max_cost: Decimal | None = attrs.field(default=None, converter=_money, validator=_cap)
+    """US dollars."""
+    max_seconds: float | None = attrs.field(default=None, validator=_cap)
+
+    @classmethod
+    def unlimited(cls) -> Budget:
+        """No cap at all."""
+        return cls()
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether nothing is capped."""
+        return self == Budget()
+
+    def allows(self, spend: Spend, upcoming_rollouts: int) -> bool:
+        """Say whether so many more rollouts fit; none at all always fit (E26)."""
+        return upcoming_rollouts == 0 or self.refusal(spend, upcoming_rollouts) is None
+
+    def refusal(self, spend: Spend, rollouts: int = 0, requests: int = 0) -> str | None:
+        """Name the first cap that so many more rollouts or requests would pass; None if they fit.
+
+        Calls are checked ahead (spent + upcoming within the cap), tokens and money afterwards (refused once the recorded
+        amount has reached the cap).
+        """
+        ahead = (
+            ("max_metric_calls", self.max_metric_calls, spend.metric_calls, rollouts),
+            ("max_lm_calls", self.max_lm_calls, spend.lm_calls, rollouts),
+            ("max_requests", self.max_requests, spend.requests, requests),
+        )
+        for name, cap, used, more in ahead:
+            if cap is not None and more > 0 and used + more > cap:
+                return name
+        if self.max_tokens is not None and spend.tokens >= self.max_tokens:
+            return "max_tokens"
+        if self.max_cost is not None and spend.cost >= self.max_cost:
+            return "max_cost"
+        if self.max_seconds is not None and spend.seconds >= self.max_seconds:
+            return "max_seconds"
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class RoleSpend:
+    """What the calls of one role (task, proposer, judge) have cost."""
+
+    requests: int = 0
+    usage: Usage = Usage()
+    cost: Decimal = ZERO
+    unpriced: int = 0
+    """Requests whose price nobody knows; they are not in `cost`."""
+
+    def __add__(self, other: RoleSpend) -> RoleSpend:
+        return RoleSpend(
+            requests=self.requests + other.requests,
+            usage=self.usage + other.usage,
+            cost=self.cost + other.cost,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
+
+def _roles(value: Mapping[str, RoleSpend]) -> Mapping[str, RoleSpend]:
+    return MappingProxyType({k: value[k] for k in sorted(value)})
+
+
+@attrs.frozen(kw_only=True)
+class Spend:
+    """What has been spent. `a + b` adds up."""
+
+    metric_calls: int = 0
+    """Rollouts that ran."""
+    lm_calls: int = 0
+    """One a rollout that ran, plus charges: the seed's unit."""
+    lm_spans: int = 0
+    """Predictor calls seen in traces, failed ones too."""
+    cache_hits: int = 0
+    """Rollouts that were served."""
+    tokens: int = 0
+    """Input and output tokens, all roles."""
+    requests: int = 0
+    """Requests to providers, all roles, retries included."""
+    cost: Decimal = ZERO
+    seconds: float = 0.0
+    by_role: Mapping[str, RoleSpend] = attrs.field(factory=dict, converter=_roles)
+
+    def __add__(self, other: Spend) -> Spend:
+        roles = dict(self.by_role)
+        for name, more in other.by_role.items():
+            roles[name] = roles[name] + more if name in roles else more
+        return Spend(
+            metric_calls=self.metric_calls + other.metric_calls,
+            lm_calls=self.lm_calls + other.lm_calls,
+            lm_spans=self.lm_spans + other.lm_spans,
+            cache_hits=self.cache_hits + other.cache_hits,
+            tokens=self.tokens + other.tokens,
+            requests=self.requests + other.requests,
+            cost=self.cost + other.cost,
+            seconds=self.seconds + other.seconds,
+            by_role=roles,
+        )
+
+
+def spend_of_calls(by_role: Mapping[str, RoleSpend]) -> Spend:
+    """Give the spend of model calls alone: requests, tokens and money, in total and by role."""
+    return Spend(
+        tokens=sum(r.usage.total for r in by_role.values()),
+        requests=sum(r.requests for r in by_role.values()),
+        cost=sum((r.cost for r in by_role.values()), ZERO),
+        by_role=by_role,
+    )

@@ -1,0 +1,139 @@
+"""Scores of candidates (rows) on examples (columns), with several samples a cell (seed 000; E36-E37)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from burnish._model.evals import Eval
+from burnish._model.pareto import ParetoView
+from burnish.errors import UsageError
+
+
+@attrs.frozen
+class Cell:
+    """The samples of one candidate on one example, by sample index."""
+
+    samples: Mapping[int, Eval]
+
+    @property
+    def count(self) -> int:
+        return len(self.samples)
+
+    @property
+    def total(self) -> float:
+        """Sum of the scores."""
+        return math.fsum(e.score for e in self.samples.values())
+
+    @property
+    def total_squares(self) -> float:
+        """Sum of the squared scores."""
+        return math.fsum(e.score * e.score for e in self.samples.values())
+
+    @property
+    def mean(self) -> float:
+        if len(self.samples) == 1:
+            return next(iter(self.samples.values())).score
+        return self.total / len(self.samples)
+
+    @property
+    def variance(self) -> float | None:
+        """Sample variance; None below two samples."""
+        n = len(self.samples)
+        if n < 2:
+            return None
+        mean = self.mean
+        return math.fsum((e.score - mean) ** 2 for e in self.samples.values()) / (n - 1)
+
+    def objective(self, name: str) -> float | None:
+        """Mean of a named objective over the samples that have it."""
+        values = [e.objectives[name] for e in self.samples.values() if name in e.objectives]
+        return math.fsum(values) / len(values) if values else None
+
+
+class ScoreMatrix:
+    """Rows in registration order, columns as the examples; a cell is None until scored.
+
+    `record` grows rows and columns. Sums run in column order, so that a mean never depends on the order of arrival.
+    """
+
+    def __init__(self, columns: int = 0) -> None:
+        self._columns = columns
+        self._rows: list[list[Cell | None]] = []
+
+    @property
+    def candidates(self) -> int:
+        """Number of rows."""
+        return len(self._rows)
+
+    @property
+    def examples(self) -> int:
+        """Number of columns."""
+        return self._columns
+
+    def ensure_rows(self, n: int) -> None:
+        """Have at least `n` rows."""
+        while len(self._rows) < n:
+            self._rows.append([])
+
+    def record(self, candidate: int, example: int, score: float | Eval, sample: int = 0) -> None:
+        """Put one score into a cell; the same sample again replaces what it held."""
+        if candidate < 0 or example < 0:
+            raise UsageError(f"matrix indices start at 0; got candidate {candidate}, example {example}")
+        self.ensure_rows(candidate + 1)
+        self._columns = max(self._columns, example + 1)
+        row = self._rows[candidate]
+        row.extend([None] * (example + 1 - len(row)))
+        value = score if isinstance(score, Eval) else Eval(score)
+        old = row[example]
+        row[example] = Cell({sample: value} if old is None else {**old.samples, sample: value})
+
+    def cell(self, candidate: int, example: int) -> Cell | None:
+        """Give a cell; None where nothing is scored, also outside the matrix."""
+        if not 0 <= candidate < len(self._rows):
+            return None
+        row = self._rows[candidate]
+        return row[example] if 0 <= example < len(row) else None
+
+    def score(self, candidate: int, example: int) -> float | None:
+        """Give the mean of a cell's samples; None where nothing is scored."""
+        cell = self.cell(candidate, example)
+        return None if cell is None else cell.mean
+
+    def row(self, candidate: int) -> list[float | None]:
+        """Give a row's scores, one a column."""
+        return [self.score(candidate, e) for e in range(self._columns)]
+
+    def coverage(self, candidate: int, columns: Iterable[int] | None = None) -> int:
+        """Count the scored cells of a row."""
+        return sum(self.cell(candidate, e) is not None for e in self._over(columns))
+
+    def mean(self, candidate: int, columns: Iterable[int] | None = None) -> float | None:
+        """Average a row's scored cells; None if there is none."""
+        scores = [s for e in self._over(columns) if (s := self.score(candidate, e)) is not None]
+        return math.fsum(scores) / len(scores) if scores else None
+
+    def best_by_mean(self, columns: Sequence[int] | None = None, min_coverage: int = 1) -> int | None:
+        """Give the row with the best mean; the earliest on ties. Rows with fewer scored cells do not compete."""
+        best: tuple[float, int] | None = None
+        for candidate in range(len(self._rows)):
+            mean = self.mean(candidate, columns)
+            if mean is None or self.coverage(candidate, columns) < min_coverage:
+                continue
+            if best is None or mean > best[0]:
+                best = (mean, candidate)
+        return None if best is None else best[1]
+
+    def pareto(self) -> ParetoView:
+        """Take a snapshot of who wins where, over all columns."""
+        return self.pareto_over(range(self._columns))
+
+    def pareto_over(self, columns: Iterable[int]) -> ParetoView:
+        """Take a snapshot over these columns, as given: one named twice counts twice (E39)."""
+        names = tuple(columns)
+        return ParetoView(tuple(tuple(self.score(c, e) for e in names) for c in range(len(self._rows))), len(names))
+
+    def _over(self, columns: Iterable[int] | None) -> Iterable[int]:
+        return range(self._columns) if columns is None else columns

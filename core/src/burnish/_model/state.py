@@ -1,0 +1,79 @@
+"""The state of a run as the fold of its events: the one place where spend and scores are booked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from burnish._model.budget import Spend, spend_of_calls
+from burnish._model.candidate import Candidate
+from burnish._model.events import (
+    CallLanded,
+    CandidateRegistered,
+    Charged,
+    Event,
+    RolloutLanded,
+    RunEnded,
+    RunStarted,
+    Warned,
+)
+from burnish._model.matrix import ScoreMatrix
+from burnish.errors import InternalError
+
+
+class State:
+    """Candidates, scores and spend. `apply` is the only way to change it."""
+
+    def __init__(self, columns: int = 0) -> None:
+        self.matrix = ScoreMatrix(columns)
+        self.spend = Spend()
+        self.candidates: list[Candidate] = []
+        self.index: dict[int, int] = {}
+        """Candidate index by content hash."""
+        self.started: RunStarted | None = None
+        self.ended: RunEnded | None = None
+        self.warnings: list[Warned] = []
+
+    def apply(self, event: Event) -> None:
+        """Book one event."""
+        if isinstance(event, RolloutLanded):
+            self._landed(event)
+        elif isinstance(event, CallLanded):
+            self.spend += spend_of_calls(event.calls)
+        elif isinstance(event, CandidateRegistered):
+            if event.index != len(self.candidates):
+                raise InternalError(f"candidate {event.index} registered after {len(self.candidates)} others")
+            self.index[event.candidate.stable_hash] = event.index
+            self.candidates.append(event.candidate)
+            self.matrix.ensure_rows(event.index + 1)
+        elif isinstance(event, Charged):
+            self.spend += event.spend
+        elif isinstance(event, Warned):
+            self.warnings.append(event)
+        elif isinstance(event, RunStarted):
+            self.started = event
+        elif isinstance(event, RunEnded):
+            self.ended = event
+
+    def _landed(self, event: RolloutLanded) -> None:
+        record = event.record
+        self.spend += rollout_spend(event)
+        if record.eval is not None and record.status.scored:
+            self.matrix.record(event.candidate, event.example, record.eval, event.sample)
+
+
+def rollout_spend(event: RolloutLanded) -> Spend:
+    """Give what a landed rollout cost: a served one is a cache hit and nothing else (E28)."""
+    if event.source in ("cache", "store"):
+        return Spend(cache_hits=1)
+    calls = spend_of_calls(event.record.calls)
+    if event.source == "scored":
+        return calls
+    return calls + Spend(metric_calls=1, lm_calls=1, lm_spans=event.record.spans)
+
+
+def fold(events: Iterable[Event], columns: int = 0) -> State:
+    """Rebuild the state from a run's events."""
+    state = State(columns)
+    for event in events:
+        state.apply(event)
+    return state

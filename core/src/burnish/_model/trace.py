@@ -1,0 +1,150 @@
+"""What happened inside one rollout: spans, one a predictor call (seed 002; E68-E77)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import attrs
+
+from burnish._model.canonical import Json, fingerprint
+from burnish._model.evals import Eval
+from burnish._model.lm import Message, Usage
+
+TRACE_VERSION = 1
+
+SpanErrorKind = Literal["lm", "parse", "tool", "cancelled", "program"]
+
+
+@attrs.frozen(kw_only=True)
+class SpanError:
+    """Why a span has no output."""
+
+    kind: SpanErrorKind
+    message: str
+
+
+@attrs.frozen(kw_only=True)
+class Exchange:
+    """One round trip to the provider."""
+
+    text: str
+    usage: Usage = Usage()
+    finish_reason: str = "stop"
+    model: str = ""
+    """The id of the model that answered."""
+
+
+@attrs.frozen(kw_only=True)
+class ToolRun:
+    """One tool call inside a span."""
+
+    id: str
+    name: str
+    arguments: Json = None
+    result: str = ""
+    error: str | None = None
+    duration_us: int = 0
+
+
+SpanEvent: TypeAlias = Exchange | ToolRun
+
+
+@attrs.frozen(kw_only=True)
+class Span:
+    """One predictor call."""
+
+    id: int
+    """Dense, in order of start."""
+    component: str
+    seq: int
+    """How many calls of this component began before."""
+    parent: int | None = None
+    inputs: Mapping[str, Json] = attrs.field(factory=dict)
+    output: Mapping[str, Json] | None = None
+    prefix: int | None = None
+    """Index into the trace's `prefixes`: instruction and demos."""
+    suffix: tuple[Message, ...] = ()
+    """The turns of this very call."""
+    model: int | None = None
+    """Index into the trace's `models`."""
+    request_hash: str | None = None
+    events: tuple[SpanEvent, ...] = ()
+    raw_output: str | None = None
+    """The reply as it came, also when it could not be parsed."""
+    usage: Usage = Usage()
+    error: SpanError | None = None
+    eval: Eval | None = None
+    """What the metric said of this span alone (`evaluate_spans`)."""
+    started_us: int = 0
+    """Microseconds since the rollout began."""
+    duration_us: int = 0
+    complete: bool = True
+    """False where a text was cut by a size limit."""
+
+
+@attrs.frozen(kw_only=True)
+class TraceMeta:
+    """Which rollout this is."""
+
+    trace_id: str = ""
+    candidate_hash: int | None = None
+    inputs: Mapping[str, Json] = attrs.field(factory=dict)
+    tags: Mapping[str, str] = attrs.field(factory=dict)
+    version: int = TRACE_VERSION
+
+
+@attrs.frozen(kw_only=True)
+class TraceOutcome:
+    """How the rollout ended."""
+
+    output: Json = None
+    error: str | None = None
+    eval: Eval | None = None
+    duration_us: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Trace:
+    """The spans of one rollout, with prompts' common beginnings and model settings stored once."""
+
+    meta: TraceMeta = TraceMeta()
+    spans: tuple[Span, ...] = ()
+    prefixes: tuple[tuple[Message, ...], ...] = ()
+    models: tuple[Mapping[str, Json], ...] = ()
+    """Identities of the models, without credentials."""
+    outcome: TraceOutcome | None = None
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Names of the components, in order of first use."""
+        return tuple(dict.fromkeys(s.component for s in self.spans))
+
+    def for_component(self, name: str) -> list[Span]:
+        """Give the spans of a component in order; none for an unknown name."""
+        return [s for s in self.spans if s.component == name]
+
+    def successes(self) -> list[Span]:
+        """Give the spans that have an output."""
+        return [s for s in self.spans if s.output is not None]
+
+    def prompt(self, span: Span) -> tuple[Message, ...]:
+        """Give all turns of a span's request."""
+        head = () if span.prefix is None else self.prefixes[span.prefix]
+        return head + span.suffix
+
+    def model_of(self, span: Span) -> Mapping[str, Json] | None:
+        """Give the identity of the model that a span called."""
+        return None if span.model is None else self.models[span.model]
+
+    def with_span_evals(self, evals: Mapping[int, Eval]) -> Trace:
+        """Stamp evals onto their spans; ids that are not in the trace are passed over (E56)."""
+        if not evals:
+            return self
+        spans = tuple(attrs.evolve(s, eval=evals[s.id]) if s.id in evals else s for s in self.spans)
+        return attrs.evolve(self, spans=spans)
+
+
+def request_hash(model: Mapping[str, Json], prompt: tuple[Message, ...]) -> str:
+    """Fingerprint a request: the model's identity and all turns (E76)."""
+    return fingerprint({"model": dict(model), "prompt": [[m.role, m.content] for m in prompt]})
