@@ -1,0 +1,247 @@
+"""Recording what happens inside a rollout: spans through context variables (seed 002; E68-E74).
+
+Context variables reach child tasks, `trio.to_thread` and everything started with `contextvars.copy_context().run`, so a
+span opened there belongs to the rollout and knows its true parent. Without a scope nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import attrs
+import trio
+
+from burnish._model.canonical import Json, NotCanonicalError, to_json
+from burnish._model.lm import LMResponse, Message, Usage
+from burnish._model.trace import (
+    Exchange,
+    Span,
+    SpanError,
+    SpanErrorKind,
+    SpanEvent,
+    ToolRun,
+    Trace,
+    TraceMeta,
+    TraceOutcome,
+    request_hash,
+)
+from burnish.errors import ModelError, ParseError, first_line
+
+_recorder: ContextVar[Recorder | None] = ContextVar("burnish_recorder", default=None)
+_parent: ContextVar[int | None] = ContextVar("burnish_parent_span", default=None)
+
+
+def as_data(value: Any) -> Json:
+    """Give a value's JSON form, or its `repr` where it has none: traces hold data, never live objects."""
+    try:
+        return to_json(value)
+    except NotCanonicalError:
+        if isinstance(value, Mapping):
+            return {str(k): as_data(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [as_data(v) for v in value]
+        return repr(value)[:2000]
+
+
+def data_map(values: Mapping[str, Any]) -> dict[str, Json]:
+    """Give the JSON form of named values."""
+    return {k: as_data(v) for k, v in values.items()}
+
+
+class Recorder:
+    """Collects the spans of one scope; safe to use from several threads."""
+
+    def __init__(self, meta: TraceMeta) -> None:
+        self.meta = meta
+        self._lock = threading.Lock()
+        self._began = time.perf_counter_ns()
+        self._spans: list[OpenSpan] = []
+        self._seq: dict[str, int] = {}
+        self._prefixes: dict[tuple[Message, ...], int] = {}
+        self._models: dict[str, tuple[int, Mapping[str, Json]]] = {}
+
+    def now_us(self) -> int:
+        """Microseconds since the scope began."""
+        return (time.perf_counter_ns() - self._began) // 1000
+
+    def open(self, component: str, inputs: Mapping[str, Any]) -> OpenSpan:
+        """Begin a span."""
+        with self._lock:
+            seq = self._seq.get(component, 0)
+            self._seq[component] = seq + 1
+            span = OpenSpan(self, len(self._spans), component, seq, _parent.get(), data_map(inputs))
+            self._spans.append(span)
+        return span
+
+    def prefix(self, messages: tuple[Message, ...]) -> int:
+        """Intern the common beginning of prompts."""
+        with self._lock:
+            return self._prefixes.setdefault(messages, len(self._prefixes))
+
+    def model(self, identity: Mapping[str, Json]) -> int:
+        """Intern a model's identity."""
+        with self._lock:
+            return self._models.setdefault(repr(sorted(identity.items())), (len(self._models), dict(identity)))[0]
+
+    @property
+    def count(self) -> int:
+        """Number of spans so far."""
+        return len(self._spans)
+
+    def trace(self, outcome: TraceOutcome | None = None) -> Trace:
+        """Take what was recorded; spans still open become `cancelled` (E73)."""
+        with self._lock:
+            spans = tuple(span.freeze() for span in self._spans)
+            models = tuple(identity for _, identity in self._models.values())
+            return Trace(meta=self.meta, spans=spans, prefixes=tuple(self._prefixes), models=models, outcome=outcome)
+
+
+class OpenSpan:
+    """A span while it runs. Every method may be called from the task or thread that opened it."""
+
+    def __init__(
+        self, recorder: Recorder, id: int, component: str, seq: int, parent: int | None, inputs: Mapping[str, Json]
+    ) -> None:
+        self._recorder = recorder
+        self._span = Span(
+            id=id, component=component, seq=seq, parent=parent, inputs=inputs, started_us=recorder.now_us()
+        )
+        self._events: list[SpanEvent] = []
+        self._usage = Usage()
+        self._prompt: tuple[tuple[Message, ...], tuple[Message, ...], Mapping[str, Json]] | None = None
+        self._closed = False
+
+    @property
+    def id(self) -> int:
+        return self._span.id
+
+    def request(
+        self, prefix: tuple[Message, ...], suffix: tuple[Message, ...], identity: Mapping[str, Json]
+    ) -> None:
+        """Note the prompt (its common beginning, and the turns of this call) and the model that gets it."""
+        self._prompt = (prefix, suffix, identity)
+        interned = self._recorder.prefix(prefix) if prefix else None
+        self._span = attrs.evolve(self._span, prefix=interned, suffix=suffix, model=self._recorder.model(identity))
+
+    def exchange(self, response: LMResponse) -> None:
+        """Note one answer of the provider."""
+        self._events.append(
+            Exchange(
+                text=response.text,
+                usage=response.usage,
+                finish_reason=response.finish_reason,
+                model=response.model,
+            )
+        )
+        self._usage += response.usage
+        self._span = attrs.evolve(self._span, raw_output=response.text)
+
+    def tool_run(self, run: ToolRun) -> None:
+        """Note one tool call."""
+        self._events.append(run)
+
+    def output(self, values: Mapping[str, Any]) -> None:
+        """Note the parsed outputs."""
+        self._span = attrs.evolve(self._span, output=data_map(values))
+
+    def fail(self, error: BaseException) -> None:
+        """Note why there is no output."""
+        self._span = attrs.evolve(self._span, error=SpanError(kind=_kind(error), message=first_line(error, 2000)))
+
+    def close(self) -> None:
+        """End the span."""
+        digest = None
+        if self._prompt is not None:
+            prefix, suffix, identity = self._prompt
+            digest = request_hash(identity, prefix + suffix)
+        self._span = attrs.evolve(
+            self._span,
+            events=tuple(self._events),
+            usage=self._usage,
+            request_hash=digest,
+            duration_us=self._recorder.now_us() - self._span.started_us,
+        )
+        self._closed = True
+
+    def freeze(self) -> Span:
+        """Give the span as it stands."""
+        if not self._closed:
+            self._span = attrs.evolve(self._span, error=SpanError(kind="cancelled", message="still open at the end"))
+            self.close()
+        return self._span
+
+
+def _kind(error: BaseException) -> SpanErrorKind:
+    if isinstance(error, ParseError):
+        return "parse"
+    if isinstance(error, ModelError):
+        return "lm"
+    if isinstance(error, trio.Cancelled) or not isinstance(error, Exception):
+        return "cancelled"
+    return "program"
+
+
+@contextmanager
+def span(component: str, inputs: Mapping[str, Any]) -> Iterator[OpenSpan | None]:
+    """Record a predictor call; gives None where nothing records, at no cost.
+
+    An exception ends the span with its error and goes on; cancellation ends it as `cancelled`.
+    """
+    recorder = _recorder.get()
+    if recorder is None:
+        yield None
+        return
+    opened = recorder.open(component, inputs)
+    token = _parent.set(opened.id)
+    try:
+        yield opened
+    except BaseException as error:
+        opened.fail(error)
+        raise
+    finally:
+        _parent.reset(token)
+        opened.close()
+
+
+class Captured:
+    """What `capture()` gives: `trace` is there at any time, complete after the block."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    @property
+    def trace(self) -> Trace:
+        return self._recorder.trace()
+
+
+@contextmanager
+def recording(meta: TraceMeta | None) -> Iterator[Recorder | None]:
+    """Open a scope of its own; `None` closes recording inside, so that a metric's judge leaves no span."""
+    recorder = None if meta is None else Recorder(meta)
+    token, parent = _recorder.set(recorder), _parent.set(None)
+    try:
+        yield recorder
+    finally:
+        _parent.reset(parent)
+        _recorder.reset(token)
+
+
+@contextmanager
+def capture(tags: Mapping[str, str] | None = None) -> Iterator[Captured]:
+    """Record the predictor calls inside the block.
+
+    Scopes nest: the innermost one gets the span, outer ones see nothing of it. The trace is there also when the block
+    raises.
+
+        with burnish.capture() as captured:
+            await program(question="...")
+        captured.trace.for_component("answer")
+    """
+    with recording(TraceMeta(tags=dict(tags or {}))) as recorder:
+        assert recorder is not None
+        yield Captured(recorder)

@@ -1,0 +1,118 @@
+"""The identity of code: its name, source, closure and defaults, as far as they have content.
+
+A `fingerprint` attribute always wins. Values that may change while they are held (lists, dicts, clients, models) have no
+content identity: they are given back as *opaque*, so that the engine can tell them apart by object within one run, and
+refuse to share results between runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import textwrap
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from burnish._model.canonical import Json, fingerprint
+
+_SCALARS = (str, int, float, bool, bytes, type(None))
+
+
+@attrs.frozen(kw_only=True)
+class CodePrint:
+    """Identity of a piece of code."""
+
+    fingerprint: str
+    opaque: tuple[Any, ...] = ()
+    """Objects it holds that have no content identity."""
+    sourceless: bool = False
+    """Whether its source could not be read (defined at a prompt, compiled)."""
+
+
+def code_print(thing: Any) -> CodePrint:
+    """Fingerprint a function, method, or object with its class's source and its plain attributes."""
+    opaque: list[Any] = []
+    form = _form(thing, opaque, depth=0)
+    sourceless = "nosource" in repr(form)
+    return CodePrint(fingerprint=fingerprint(form), opaque=tuple(opaque), sourceless=sourceless)
+
+
+def _form(thing: Any, opaque: list[Any], depth: int) -> Json:
+    given = getattr(thing, "fingerprint", None)
+    if isinstance(given, str):
+        return {"given": given}
+    if isinstance(thing, bytes):
+        return {"bytes": thing.hex()}
+    if isinstance(thing, _SCALARS):
+        return {"is": repr(thing)}
+    if isinstance(thing, (tuple, frozenset)):
+        items = thing if isinstance(thing, tuple) else sorted(thing, key=repr)
+        return [_form(item, opaque, depth + 1) for item in items]
+    if depth > 6:
+        opaque.append(thing)
+        return "deep"
+    if isinstance(thing, functools.partial):
+        parts = [thing.func, thing.args, tuple(sorted(thing.keywords.items()))]
+        return {"partial": [_form(p, opaque, depth + 1) for p in parts]}
+    if isinstance(thing, types.MethodType):
+        return {"method": thing.__func__.__qualname__, "of": _form(thing.__self__, opaque, depth + 1)}
+    if isinstance(thing, types.FunctionType):
+        return _function(thing, opaque, depth)
+    if isinstance(thing, types.ModuleType):
+        return {"module": thing.__name__}
+    if isinstance(thing, type):
+        return {"class": thing.__qualname__, "source": _source(thing)}
+    if isinstance(thing, types.BuiltinFunctionType):
+        return {"builtin": thing.__qualname__}
+    return _object(thing, opaque, depth)
+
+
+def _function(function: types.FunctionType, opaque: list[Any], depth: int) -> Json:
+    held = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held.append((name, cell.cell_contents))
+        except ValueError:  # not bound yet
+            continue
+    defaults = [*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
+    return {
+        "function": function.__qualname__,
+        "source": _source(function),
+        "closure": {name: _form(value, opaque, depth + 1) for name, value in held if value is not function},
+        "defaults": [_form(value, opaque, depth + 1) for value in defaults],
+    }
+
+
+def _object(thing: Any, opaque: list[Any], depth: int) -> Json:
+    kind = type(thing)
+    if depth > 2 or kind.__module__ == "builtins" or not _has_python_source(kind):
+        opaque.append(thing)
+        return {"opaque": kind.__qualname__}
+    fields = {name: _form(value, opaque, depth + 1) for name, value in _attributes(thing)}
+    return {"object": kind.__qualname__, "source": _source(kind), "fields": fields}
+
+
+def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
+    names = set(getattr(thing, "__dict__", ()))
+    for kind in type(thing).__mro__:
+        slots = getattr(kind, "__slots__", ())
+        names.update((slots,) if isinstance(slots, str) else slots)
+    for name in sorted(names - {"__dict__", "__weakref__"}):
+        if hasattr(thing, name):
+            yield name, getattr(thing, name)
+
+
+def _has_python_source(kind: type) -> bool:
+    return _source(kind) != "nosource"
+
+
+@functools.lru_cache(maxsize=1024)
+def _source(code: Any) -> str:
+    try:
+        return textwrap.dedent(inspect.getsource(code))
+    except (OSError, TypeError):
+        raw = getattr(code, "__code__", None)
+        return "nosource" if raw is None else f"nosource:{raw.co_code.hex()}:{raw.co_consts!r}:{raw.co_names!r}"

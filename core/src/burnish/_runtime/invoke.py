@@ -1,0 +1,76 @@
+"""Calling what users wrote: sync or async, in a worker thread or on the loop."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+import trio
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+HOLD_LIMIT = 0.050
+"""Seconds that inline code may hold the loop before it is named."""
+
+log = structlog.get_logger("burnish")
+
+
+def inline(function: F) -> F:
+    """Mark a sync metric or model as quick, so that it runs on the loop instead of in a worker thread.
+
+    A hop to a thread costs about 0.26 ms; code that takes longer, or waits for anything, must not be marked.
+    """
+    function.__burnish_inline__ = True  # type: ignore[attr-defined]
+    return function
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling gives an awaitable by declaration: an async function, method, or object with async `__call__`."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+class Invoker:
+    """Runs callables of one run: it owns the run's worker threads and remembers whom it has named."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = trio.CapacityLimiter(max(1, threads))
+        self._named: set[str] = set()
+
+    async def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call and await whatever it is.
+
+        Sync code runs in a worker thread with the caller's context; it cannot be interrupted, so cancellation waits for
+        it to return. Raises what the callable raises.
+        """
+        if is_async(function):
+            return await function(*args, **kwargs)
+        owner = getattr(function, "__self__", None)
+        if getattr(function, "__burnish_inline__", False) or getattr(owner, "__burnish_inline__", False):
+            result = self._inline(function, *args, **kwargs)
+        else:
+            result = await trio.to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
+        return await result if inspect.isawaitable(result) else result
+
+    def _inline(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            held = time.perf_counter() - began
+            name = getattr(function, "__qualname__", type(function).__name__)
+            if held > HOLD_LIMIT and name not in self._named:
+                self._named.add(name)
+                log.warning(
+                    "inline code held the loop; without @burnish.inline it would run in a thread",
+                    function=name,
+                    milliseconds=round(held * 1000),
+                )
+
+
+async def maybe_await(value: T | Awaitable[T]) -> T:
+    """Await a value if it is awaitable."""
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,98 @@
+"""One limiter a model: how many calls at once, when the next may start, and who goes first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from burnish import abc
+
+PRIORITY = {"proposer": 0}
+"""Roles that go first: everything else waits for a proposal. Others have 1."""
+
+
+class Limiter:
+    """Shares one model among all roles of a run.
+
+    The number of calls at once halves on a 429 and grows back by one for every full round of answers. While the
+    provider has asked for a pause, nobody starts; waiting holds no slot.
+    """
+
+    def __init__(self, max_in_flight: int | None) -> None:
+        self._ceiling = max_in_flight if max_in_flight is not None else 1_000_000
+        self._allowed = float(self._ceiling)
+        self._in_flight = 0
+        self._not_before = 0.0
+        self._queue: list[tuple[int, int, trio.Event]] = []
+        self._arrivals = 0
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    @asynccontextmanager
+    async def slot(self, role: str) -> AsyncIterator[None]:
+        """Hold one of the model's slots inside the block. Cancelled while waiting, it leaves the queue."""
+        await self._acquire(PRIORITY.get(role, 1))
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            self._wake()
+
+    def pause(self, seconds: float) -> None:
+        """Let nobody start for so long."""
+        self._not_before = max(self._not_before, trio.current_time() + seconds)
+
+    def shrink(self) -> None:
+        """Halve the calls at once: the provider said that there were too many."""
+        self._allowed = max(1.0, min(self._allowed, float(max(1, self._in_flight))) / 2)
+
+    def grow(self) -> None:
+        """Let one more in for every full round of answers, up to the model's own limit."""
+        if self._allowed < self._ceiling:
+            self._allowed = min(float(self._ceiling), self._allowed + 1.0 / max(1.0, self._allowed))
+
+    async def _acquire(self, priority: int) -> None:
+        while (wait := self._not_before - trio.current_time()) > 0:
+            await trio.sleep(wait)
+        if self._in_flight < int(self._allowed) and not self._queue:
+            self._in_flight += 1
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return
+        event = trio.Event()
+        self._arrivals += 1
+        entry = (priority, self._arrivals, event)
+        heapq.heappush(self._queue, entry)
+        try:
+            await event.wait()
+        except BaseException:
+            if event.is_set():
+                self._in_flight -= 1
+                self._wake()
+            else:
+                self._queue.remove(entry)
+                heapq.heapify(self._queue)
+            raise
+
+    def _wake(self) -> None:
+        while self._queue and self._in_flight < int(self._allowed):
+            self._in_flight += 1
+            heapq.heappop(self._queue)[2].set()
+
+
+class Limits:
+    """The limiters of one run, by the key that models share."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[str, Limiter] = {}
+
+    def of(self, limits: abc.ModelLimits) -> Limiter:
+        """Give the limiter of a model."""
+        limiter = self._limiters.get(limits.key)
+        if limiter is None:
+            limiter = self._limiters[limits.key] = Limiter(limits.max_in_flight)
+        return limiter

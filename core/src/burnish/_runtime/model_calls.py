@@ -1,0 +1,188 @@
+"""The one way to call a model: limits, retries and the ledger around a single attempt of the model kind."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+import trio
+import xxhash
+
+from burnish import abc
+from burnish._model.lm import LMRequest, LMResponse
+from burnish._runtime.invoke import is_async
+from burnish._runtime.limiter import Limiter, Limits
+from burnish._runtime.scope import Account, current_account
+from burnish.errors import ModelConnectionError, ModelError, ModelRateLimitError, ModelTimeoutError
+
+T = TypeVar("T")
+
+FIRST_BACKOFF = 0.5
+LONGEST_BACKOFF = 60.0
+
+_unscoped_limits: trio.lowlevel.RunVar[Limits] = trio.lowlevel.RunVar("burnish_limits")
+
+
+@attrs.frozen
+class CallableModel:
+    """Any callable `(request) -> text or LMResponse` as a model; a sync one runs in a worker thread."""
+
+    function: Callable[[LMRequest], Any]
+
+    @property
+    def identity(self) -> Mapping[str, abc.Json]:
+        name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        module = getattr(self.function, "__module__", "")
+        return {"provider": "callable", "model": getattr(self.function, "fingerprint", f"{module}:{name}")}
+
+    @property
+    def limits(self) -> abc.ModelLimits:
+        return abc.ModelLimits(key=f"callable:{id(self.function)}", timeout=None, retries=0)
+
+    async def complete(self, request: LMRequest) -> LMResponse:
+        if is_async(self.function) or getattr(self.function, "__burnish_inline__", False):
+            answer = self.function(request)
+        else:
+            answer = await trio.to_thread.run_sync(self.function, request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return answer if isinstance(answer, LMResponse) else LMResponse(text=str(answer))
+
+
+def as_model(model: Any) -> abc.Model:
+    """Give an `abc.Model` for a model or any callable. Raises `TypeError` for anything else."""
+    if isinstance(model, abc.Model):
+        return model
+    if callable(model):
+        return CallableModel(model)
+    raise TypeError(
+        f"{model!r:.80} is no model: pass an object with `identity`, `limits` and `complete`, or a callable that takes "
+        "a request and gives text"
+    )
+
+
+def backoff(error: ModelError, attempt: int, key: str) -> float:
+    """Seconds to wait before the next attempt: what the endpoint asked for, else doubling, spread by the request."""
+    if error.retry_after is not None:
+        return min(max(0.0, error.retry_after), 600.0)
+    spread = xxhash.xxh3_64_intdigest(f"{key}:{attempt}".encode()) / 2.0**64
+    return float(min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt) * (0.75 + 0.5 * spread))
+
+
+async def call_model(model: Any, request: LMRequest, *, role: str | None = None) -> LMResponse:
+    """Ask a model once, with its retries; each attempt is reserved in the run's ledger before it starts.
+
+    Inside a rollout the calls are booked on it. Raises a `ModelError` when the attempts are used up or cannot help, and
+    `BudgetExceededError` when a cap leaves no room. Cancelled, the attempt in flight ends at once and counts as made.
+    """
+    model = as_model(model)
+    account = current_account()
+    role = role or (account.role if account is not None else "task")
+    limiter = _limits(account).of(model.limits)
+    attempt = 0
+    while True:
+        try:
+            response = await _attempt(model, request, role, account, limiter)
+        except ModelError as error:
+            if isinstance(error, ModelRateLimitError):
+                limiter.shrink()
+            if not error.retryable or attempt >= model.limits.retries:
+                raise
+            wait = backoff(error, attempt, request.fingerprint)
+            if error.retry_after is not None:
+                limiter.pause(wait)
+            attempt += 1
+            await trio.sleep(wait)
+        else:
+            limiter.grow()
+            return response
+
+
+def _limits(account: Account | None) -> Limits:
+    if account is not None and account.limits is not None:
+        limits: Limits = account.limits
+        return limits
+    try:
+        return _unscoped_limits.get()
+    except LookupError:
+        _unscoped_limits.set(Limits())
+        return _unscoped_limits.get()
+
+
+async def _attempt(
+    model: abc.Model, request: LMRequest, role: str, account: Account | None, limiter: Limiter
+) -> LMResponse:
+    ledger = None if account is None else account.ledger
+    if ledger is not None:
+        ledger.admit_request(role)
+    sent, response = False, None
+    try:
+        async with limiter.slot(role):
+            sent = True
+            response = await _timed(model, request)
+        return response
+    finally:
+        if account is not None and sent:
+            spent = account.book(role, response)
+            if ledger is not None:
+                ledger.settle_request(role, spent)
+        elif ledger is not None:
+            ledger.release_request()
+
+
+async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
+    timeout = model.limits.timeout
+    try:
+        with trio.fail_after(timeout if timeout is not None else float("inf")):
+            return await model.complete(request)
+    except trio.TooSlowError:
+        raise ModelTimeoutError(f"no answer within {timeout} s") from None
+    except OSError as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelConnectionError(f"the connection failed: {error}") from error
+
+
+def call_model_sync(model: Any, request: LMRequest, *, role: str | None = None) -> LMResponse:
+    """Do `call_model` from sync code: inside a worker thread of trio, or with no event loop at all."""
+
+    async def call() -> LMResponse:
+        return await call_model(model, request, role=role)
+
+    return run_from_sync(call)
+
+
+def run_from_sync(call: Callable[[], Awaitable[T]]) -> T:
+    """Run async code from sync code, in the trio run that this code belongs to, or in one of its own.
+
+    Works in worker threads of trio, in threads that carry a rollout's context, and where no event loop runs at all.
+    Raises `RuntimeError` on an event loop's own thread, where waiting would block everything.
+    """
+    if _on_trio_thread():
+        raise RuntimeError("a sync call on the event loop would block it: `await` the async form instead")
+    entered = False
+
+    async def entering() -> T:
+        nonlocal entered
+        entered = True
+        return await call()
+
+    try:
+        return trio.from_thread.run(entering)
+    except RuntimeError:
+        if entered:
+            raise
+    account = current_account()
+    if account is not None and account.token is not None:
+        return trio.from_thread.run(entering, trio_token=account.token)
+    return trio.run(entering)
+
+
+def _on_trio_thread() -> bool:
+    try:
+        trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""What surrounds a rollout: the candidate it runs under, the models by role, and the account that its calls go to.
+
+Three context variables, set by the engine and read by programs. A program reads its texts from the candidate in force
+at render time, so candidates run side by side and nothing is mutated; each read leaves a receipt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import attrs
+import trio
+
+from burnish._model.budget import ZERO, RoleSpend
+from burnish._model.candidate import Candidate, Overlay
+from burnish._model.lm import LMResponse, Usage
+from burnish.errors import UsageError
+
+_injection: ContextVar[Injection | None] = ContextVar("burnish_injection", default=None)
+_models: ContextVar[Mapping[str, Any]] = ContextVar("burnish_models", default={})  # noqa: B039 (never mutated)
+_account: ContextVar[Account | None] = ContextVar("burnish_account", default=None)
+
+
+@attrs.define
+class Injection:
+    """The candidate in force, and who read it."""
+
+    candidate: Candidate
+    source: str | None = None
+    """Fingerprint of the row under evaluation: demos made from it are left out."""
+    rendered: set[str] = attrs.field(factory=set)
+
+    def read(self, name: str) -> Overlay | None:
+        """Give the overlay of a parameter and note that it was rendered; None where the candidate leaves it alone."""
+        self.rendered.add(name)
+        return self.candidate.overlays.get(name)
+
+
+def current_injection() -> Injection | None:
+    """Give the candidate in force; None outside rollouts."""
+    return _injection.get()
+
+
+@contextmanager
+def injected(injection: Injection | None) -> Iterator[None]:
+    """Put a candidate in force inside the block; None takes any outer one out of force."""
+    token = _injection.set(injection)
+    try:
+        yield
+    finally:
+        _injection.reset(token)
+
+
+@contextmanager
+def models(**by_role: Any) -> Iterator[None]:
+    """Set the models by role (`task`, `proposer`, `judge`) inside the block; roles not named keep theirs.
+
+    A model is an `abc.Model` or any callable `(request) -> text or LMResponse`, sync or async.
+    """
+    token = _models.set({**_models.get(), **{role: model for role, model in by_role.items() if model is not None}})
+    try:
+        yield
+    finally:
+        _models.reset(token)
+
+
+def current_models() -> Mapping[str, Any]:
+    """Give the models in force, by role."""
+    return _models.get()
+
+
+def model_for(role: str) -> Any:
+    """Give the model of a role; `task` stands in for roles that have none. Raises `UsageError` where there is none."""
+    in_force = _models.get()
+    model = in_force.get(role, in_force.get("task"))
+    if model is None:
+        raise UsageError(
+            f"no model for the role `{role}`: wrap the call in `with burnish_programs.models({role}=model):`, "
+            "pass `models={...}` to optimize, or give the predictor `model=...`"
+        )
+    return model
+
+
+@attrs.define
+class Account:
+    """Where the model calls of one rollout (or one proposal) are booked, by role."""
+
+    role: str = "task"
+    """The role of calls that name none."""
+    calls: dict[str, RoleSpend] = attrs.field(factory=dict)
+    models: dict[str, None] = attrs.field(factory=dict)
+    """Ids of the models that answered, in order of first answer."""
+    ledger: Any = None
+    """A `Ledger` (floor above): asked before each request, told after."""
+    limits: Any = None
+    """The run's `Limits`: one limiter a model."""
+    token: trio.lowlevel.TrioToken | None = None
+    """The event loop of the run: how sync code in a foreign thread finds its way back."""
+
+    def book(self, role: str, response: LMResponse | None) -> RoleSpend:
+        """Book one request that was made; None where it brought no answer."""
+        cost = None if response is None else response.cost
+        spent = RoleSpend(
+            requests=1,
+            usage=Usage() if response is None else response.usage,
+            cost=ZERO if cost is None else cost,
+            unpriced=1 if cost is None else 0,
+        )
+        self.calls[role] = self.calls.get(role, RoleSpend()) + spent
+        if response is not None and response.model:
+            self.models[response.model] = None
+        return spent
+
+
+def current_account() -> Account | None:
+    """Give the account in force; None outside rollouts and proposals."""
+    return _account.get()
+
+
+@contextmanager
+def accounted(account: Account) -> Iterator[Account]:
+    """Book the model calls inside the block on `account`."""
+    token = _account.set(account)
+    try:
+        yield account
+    finally:
+        _account.reset(token)

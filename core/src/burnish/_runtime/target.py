@@ -1,0 +1,221 @@
+"""What may be evaluated: targets, and the seed's mutation seam for programs that cannot read a candidate in place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from burnish import abc
+from burnish._model.candidate import Candidate
+from burnish._model.canonical import fingerprint
+from burnish._model.example import Example
+from burnish._model.parameter import Parameter, PredictState
+from burnish._runtime.codeprint import CodePrint, code_print
+from burnish._runtime.invoke import Invoker
+from burnish._runtime.scope import current_injection
+from burnish.errors import RowError, UnknownParameterError, UsageError
+
+
+def as_target(program: Any) -> abc.Target:
+    """Give the target of a program: a target itself, an object with `__burnish_target__()`, or any callable.
+
+    A callable gets the row's fields as keyword arguments. Where it offers `predictors()` (name -> `abc.Predictor`), its
+    candidates are written through the mutation seam, one at a time.
+    """
+    if isinstance(program, abc.Target):
+        return program
+    make = getattr(program, "__burnish_target__", None)
+    if make is not None and not isinstance(program, type):
+        target: abc.Target = make()
+        return target
+    if callable(program) and not isinstance(program, type):
+        return FunctionTarget(program)
+    raise UsageError(
+        f"{program!r:.80} is no program: pass a burnish_programs.Module, a target, or a callable that takes the row's "
+        "input fields by name"
+    )
+
+
+def predictors_of(module: Any) -> Mapping[str, abc.Predictor]:
+    """Give the predictors of a module by name; none where it declares none."""
+    find = getattr(module, "predictors", None)
+    return dict(find()) if callable(find) else {}
+
+
+# --- any callable ----------------------------------------------------------------------------------------------
+
+
+class FunctionTarget:
+    """A callable as a target: `apply` injection where it has predictors, no parameters otherwise."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.inputs: Sequence[abc.InputField] | None = signature_inputs(function)
+        self._print: CodePrint | None = None
+        self._invoker: Invoker | None = None
+
+    metering: abc.Metering = "call"
+    injection: abc.Injection = "apply"
+
+    @property
+    def code_print(self) -> CodePrint:
+        """Identity of the code, and what in it has none."""
+        if self._print is None:
+            self._print = code_print(self.function)
+        return self._print
+
+    @property
+    def fingerprint(self) -> str:
+        states = {name: _state_json(p.get_state()) for name, p in predictors_of(self.function).items()}
+        return fingerprint([self.code_print.fingerprint, states])
+
+    @property
+    def opaque(self) -> tuple[Any, ...]:
+        """Objects that the code holds and that have no content identity."""
+        return self.code_print.opaque
+
+    def parameters(self) -> Mapping[str, Parameter]:
+        found = {}
+        for name, predictor in predictors_of(self.function).items():
+            state = predictor.get_state()
+            found[name] = Parameter(name=name, instruction=state.instruction or "", demos=state.demos)
+        return found
+
+    async def run(self, inputs: Mapping[str, Any], candidate: Candidate) -> Any:
+        injection = current_injection()
+        if injection is not None:
+            injection.rendered.update(candidate.overlays)
+        if self._invoker is None:
+            self._invoker = Invoker(threads=64)
+        return await self._invoker.call(self.function, **inputs)
+
+    def apply(self, candidate: Candidate) -> CandidateUndo:
+        """Write a candidate into the program."""
+        return apply_candidate(self.function, candidate)
+
+    def restore(self, undo: CandidateUndo) -> None:
+        """Take it out again."""
+        restore_candidate(self.function, undo)
+
+
+def _state_json(state: PredictState) -> abc.Json:
+    return {"instruction": state.instruction, "demos": [d.to_json() for d in state.demos]}
+
+
+def signature_inputs(function: Any) -> list[abc.InputField] | None:
+    """Read the input fields off a callable's parameters; None where it takes anything (`**kwargs`)."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return [
+        abc.InputField(
+            name=p.name,
+            required=p.default is p.empty,
+            annotation=p.annotation if isinstance(p.annotation, type) and p.annotation is not p.empty else None,
+        )
+        for p in parameters
+        if p.kind is not p.VAR_POSITIONAL
+    ]
+
+
+# --- from a row to a program's input ---------------------------------------------------------------------------
+
+
+def inputs_of(example: Example, index: int, fields: Sequence[abc.InputField] | None) -> dict[str, Any]:
+    """Pick the program's inputs out of a row by field name; what the program does not ask for stays the metric's.
+
+    Raises `RowError` naming row and field where a required one is missing, naming both types where one is mistyped
+    (E62).
+    """
+    if fields is None:
+        row = example.row[0] if isinstance(example.row, tuple) and not hasattr(example.row, "_fields") else example.data
+        return dict(row)
+    picked: dict[str, Any] = {}
+    for field in fields:
+        if field.name not in example.data:
+            if field.required:
+                have = ", ".join(f"`{name}`" for name in example.data) or "nothing"
+                raise RowError(
+                    f"row {index} has no field `{field.name}`, which the program needs; it has {have}",
+                    row=index,
+                    field=field.name,
+                )
+            continue
+        value = example.value(field.name)
+        if not _fits(value, field.annotation):
+            raise RowError(
+                f"row {index}, field `{field.name}`: the program takes {field.annotation.__name__}, the row holds "
+                f"{type(value).__name__} {value!r:.60}",
+                row=index,
+                field=field.name,
+            )
+        picked[field.name] = value
+    return picked
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    if annotation not in (str, int, float, bool, list, dict):
+        return True
+    if annotation is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if annotation is list:
+        return isinstance(value, (list, tuple))
+    if annotation is dict:
+        return isinstance(value, Mapping)
+    return isinstance(value, annotation)
+
+
+# --- the mutation seam (seed 000; E22, E23) --------------------------------------------------------------------
+
+
+@attrs.frozen
+class CandidateUndo:
+    """What `restore_candidate` needs: the states of the predictors that a candidate touched."""
+
+    states: Mapping[str, PredictState]
+
+
+def apply_candidate(module: Any, candidate: Candidate) -> CandidateUndo:
+    """Write a candidate into a module's predictors, in the order of their names: the one writer.
+
+    If one fails, those already written are put back before the error is raised. Raises `UnknownParameterError` for a
+    name that the module does not have; the module is then as it was.
+    """
+    predictors = predictors_of(module)
+    for name in candidate.overlays:
+        if name not in predictors:
+            raise UnknownParameterError(name, tuple(predictors))
+    before: dict[str, PredictState] = {}
+    try:
+        for name, overlay in candidate.overlays.items():
+            state = predictors[name].get_state()
+            before[name] = state
+            predictors[name].set_state(state.updated(overlay))
+    except Exception as error:
+        try:
+            restore_candidate(module, CandidateUndo(before))
+        except Exception as second:
+            raise UsageError(f"applying the candidate failed ({error}), and so did undoing it ({second})") from error
+        raise
+    return CandidateUndo(before)
+
+
+def restore_candidate(module: Any, undo: CandidateUndo) -> None:
+    """Put the states back. Every predictor is tried; then the first failure is raised."""
+    predictors = predictors_of(module)
+    first: tuple[str, Exception] | None = None
+    for name, state in undo.states.items():
+        try:
+            predictors[name].set_state(state)
+        except Exception as error:
+            first = first or (name, error)
+    if first is not None:
+        raise UsageError(f"failed to restore `{first[0]}`: {first[1]}") from first[1]
