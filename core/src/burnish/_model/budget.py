@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
@@ -24,10 +25,14 @@ def _money(value: Any) -> Decimal | None:
         raise UsageError(f"{value!r} is not an amount of money") from None
 
 
+def _from_zero(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return False
+    return not math.isnan(value) and value >= 0
+
+
 def _cap(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or not value >= 0:
+    if value is not None and not _from_zero(value):
         raise UsageError(f"{attribute.name} must be a number from 0 on, or None for no cap; it is {value!r}")
 
 
@@ -64,13 +69,14 @@ class Budget:
     def refusal(self, spend: Spend, rollouts: int = 0, requests: int = 0) -> str | None:
         """Name the first cap that so many more rollouts or requests would pass; None if they fit.
 
-        Calls are checked ahead (spent + upcoming within the cap), tokens and money afterwards (refused once the recorded
-        amount has reached the cap).
+        Calls are checked ahead (spent + upcoming within the cap), tokens and money afterwards (refused once the
+        recorded amount has reached the cap). How many requests a rollout makes is not known ahead: it needs room for
+        one.
         """
         ahead = (
             ("max_metric_calls", self.max_metric_calls, spend.metric_calls, rollouts),
             ("max_lm_calls", self.max_lm_calls, spend.lm_calls, rollouts),
-            ("max_requests", self.max_requests, spend.requests, requests),
+            ("max_requests", self.max_requests, spend.requests, max(requests, min(rollouts, 1))),
         )
         for name, cap, used, more in ahead:
             if cap is not None and more > 0 and used + more > cap:

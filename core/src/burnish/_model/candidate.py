@@ -9,14 +9,18 @@ from typing import Any
 
 import attrs
 
-from burnish._model.canonical import Json, JsonMap, fingerprint, hash64, to_json
+from burnish._model.canonical import Json, JsonMap, canonical_bytes, fingerprint, hash64, to_json
 from burnish.errors import UsageError
 
 
 def _row(value: Mapping[str, Any]) -> Mapping[str, Json]:
     plain = to_json(value, "demo")
-    assert isinstance(plain, dict)
+    if not isinstance(plain, dict):
+        raise UsageError(f"a demo is a mapping of field names to values, not {value!r:.80}")
     return MappingProxyType(plain)
+
+
+_WRAPPED = {"row", "source", "shadowed"}
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +47,8 @@ class Demo(Mapping[str, Json]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Demo):
-            return self.to_json() == other.to_json()
+            # by bytes, as hashes are: 1, 1.0 and True are equal in Python and three contents here (E21)
+            return canonical_bytes(self.to_json()) == canonical_bytes(other.to_json())
         return isinstance(other, Mapping) and dict(self.row) == dict(other)
 
     def __hash__(self) -> int:
@@ -54,8 +59,11 @@ class Demo(Mapping[str, Json]):
         return self.shadowed[field] if field in self.shadowed else self.row.get(field)
 
     def to_json(self) -> Json:
-        """Give the canonical form: the flat row alone unless it has a source or shadowed values."""
-        if self.source is None and not self.shadowed:
+        """Give the canonical form: the flat row alone unless it has a source or shadowed values.
+
+        A row whose own fields are named like the longer form takes it too, so that no two demos share a form.
+        """
+        if self.source is None and not self.shadowed and self.row.keys() != _WRAPPED:
             return dict(self.row)
         return {"row": dict(self.row), "source": self.source, "shadowed": dict(self.shadowed)}
 
@@ -78,6 +86,8 @@ class Overlay:
     clear_instruction: bool = False
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self.instruction, (str, type(None))):
+            raise UsageError(f"an instruction is text, not {type(self.instruction).__name__}")
         if self.instruction is not None and self.clear_instruction:
             raise UsageError("an overlay sets the instruction or clears it, not both")
 
@@ -99,6 +109,9 @@ class Overlay:
 
 
 def _overlays(value: Mapping[str, Overlay]) -> Mapping[str, Overlay]:
+    for name, overlay in value.items():
+        if not isinstance(name, str) or not isinstance(overlay, Overlay):
+            raise UsageError(f"a candidate maps names to overlays; {name!r:.80} is mapped to {overlay!r:.80}")
     return MappingProxyType({name: value[name] for name in sorted(value) if not value[name].is_empty})
 
 
@@ -178,17 +191,22 @@ def candidate_from_json(form: Json) -> Candidate:
 def _overlay_from_json(name: str, form: Json) -> Overlay:
     if not isinstance(form, dict) or not set(form) <= {"instruction", "clear_instruction", "demos"}:
         raise UsageError(f"the overlay of `{name}` holds `instruction`, `clear_instruction` and `demos`, nothing else")
-    instruction, demos = form.get("instruction"), form.get("demos")
+    instruction, demos, clear = form.get("instruction"), form.get("demos"), form.get("clear_instruction", False)
     if not isinstance(instruction, (str, type(None))) or not isinstance(demos, (list, type(None))):
         raise UsageError(f"the overlay of `{name}` has an `instruction` that is no text or `demos` that are no list")
-    rows = None if demos is None else [_demo_from_json(name, i, d) for i, d in enumerate(demos)]
-    return Overlay(instruction=instruction, demos=rows, clear_instruction=form.get("clear_instruction") is True)
+    if not isinstance(clear, bool):
+        raise UsageError(f"the overlay of `{name}` has a `clear_instruction` that is neither true nor false")
+    rows = None if demos is None else [demo_from_json(d, f"demo {i} of `{name}`") for i, d in enumerate(demos)]
+    return Overlay(instruction=instruction, demos=rows, clear_instruction=clear)
 
 
-def _demo_from_json(name: str, index: int, form: Json) -> Demo:
+def demo_from_json(form: Json, where: str = "a demo") -> Demo:
+    """Read `Demo.to_json` back. Raises `UsageError` that says `where`."""
     if not isinstance(form, dict):
-        raise UsageError(f"demo {index} of `{name}` is no JSON object")
+        raise UsageError(f"{where} is no JSON object")
     row, source, shadowed = form.get("row"), form.get("source"), form.get("shadowed")
-    if set(form) == {"row", "source", "shadowed"} and isinstance(row, dict) and isinstance(shadowed, dict):
-        return Demo(row, source=source if isinstance(source, str) else None, shadowed=shadowed)
-    return Demo(form)
+    if form.keys() != _WRAPPED:
+        return Demo(form)
+    if not isinstance(row, dict) or not isinstance(source, (str, type(None))) or not isinstance(shadowed, dict):
+        raise UsageError(f"{where} holds `row`, `source` and `shadowed`, but not an object, a text or null, an object")
+    return Demo(row, source=source, shadowed=shadowed)

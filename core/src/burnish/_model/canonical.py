@@ -7,6 +7,7 @@ by name, never hashed to a common constant (E2).
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import enum
@@ -19,8 +20,11 @@ import xxhash
 
 from burnish.errors import UsageError
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonMap: TypeAlias = "dict[str, Json]"
+
+LONGEST_INT = 14_000
+"""Bits of the largest integer that has a form: Python writes no more than 4,300 digits as text."""
 
 
 class NotCanonicalError(UsageError, TypeError):
@@ -34,30 +38,54 @@ class NotCanonicalError(UsageError, TypeError):
 def to_json(value: Any, path: str = "") -> Json:
     """Turn a row's value into plain JSON: mappings, sequences, attrs and dataclass instances, enums, dates, decimals.
 
-    Raises `NotCanonicalError` for NaN, infinities, keys that are not text, sets and any other object.
+    A date becomes its ISO text and a decimal its digits, so each equals that text. Raises `NotCanonicalError` for NaN,
+    infinities, keys that are not text or fall together, values that contain themselves, sets and any other object.
     """
-    if value is None or isinstance(value, (bool, str)):
+    try:
+        return _plain(value, path)
+    except RecursionError:
+        raise NotCanonicalError(path, "it contains itself, or is nested too deeply") from None
+
+
+def _plain(value: Any, path: str) -> Json:
+    if isinstance(value, enum.Enum):  # before text and numbers: a member may be one of them too
+        return _plain(value.value, path)
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, enum.Enum):
-        return to_json(value.value, path)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise NotCanonicalError(path, f"{value} is not a finite number; use null for a missing value")
-        return float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (int, float, decimal.Decimal)):
+        return _number(value, path)
     if isinstance(value, Mapping):
-        return {_key(k, path): to_json(v, f"{path}.{k}" if path else str(k)) for k, v in value.items()}
+        return _mapping(value, path)
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return [to_json(v, f"{path}[{i}]") for i, v in enumerate(value)]
+        return [_plain(v, f"{path}[{i}]") for i, v in enumerate(value)]
     fields = fields_of(value)
     if fields is not None:
-        return to_json(fields, path)
+        return _mapping(fields, path)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, decimal.Decimal):
-        return str(value)
     raise NotCanonicalError(path, f"a {type(value).__name__} has no JSON form; use text, numbers, lists or mappings")
+
+
+def _number(value: int | float | decimal.Decimal, path: str) -> Json:
+    if isinstance(value, int):
+        if value.bit_length() > LONGEST_INT:
+            raise NotCanonicalError(path, f"an integer of {value.bit_length()} bits is too long; write it as text")
+        return int(value)
+    if not math.isfinite(value):
+        raise NotCanonicalError(path, f"{value} is not a finite number; use null for a missing value")
+    return float(value) if isinstance(value, float) else str(value)
+
+
+def _mapping(value: Mapping[Any, Any], path: str) -> JsonMap:
+    plain: JsonMap = {}
+    for k, v in value.items():
+        key = _key(k, path)
+        if key in plain:
+            raise NotCanonicalError(path, f"two of its keys are written `{key}`")
+        plain[key] = _plain(v, f"{path}.{key}" if path else key)
+    return plain
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
@@ -66,8 +94,9 @@ def fields_of(value: Any) -> dict[str, Any] | None:
         return None
     if attrs.has(type(value)):
         return {a.name: getattr(value, a.name) for a in attrs.fields(type(value))}
-    names = getattr(type(value), "__dataclass_fields__", None)
-    return None if names is None else {name: getattr(value, name) for name in names}
+    if dataclasses.is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return None
 
 
 def _key(key: Any, path: str) -> str:
@@ -75,7 +104,7 @@ def _key(key: Any, path: str) -> str:
         key = key.value
     if not isinstance(key, str):
         raise NotCanonicalError(path, f"the key {key!r} is not text")
-    return str(key)
+    return str.__str__(key)
 
 
 def canonical_bytes(value: Json) -> bytes:
@@ -100,17 +129,19 @@ def _walk(value: Json, out: list[bytes]) -> None:
         if not math.isfinite(value):
             raise NotCanonicalError("", f"{value} is not a finite number")
         out.append(f"f{value!r};".encode())
-    elif isinstance(value, list):
+    elif isinstance(value, (list, tuple)):
         out.append(b"[")
         for item in value:
             _walk(item, out)
         out.append(b"]")
-    else:
+    elif isinstance(value, Mapping):
         out.append(b"{")
         for key in sorted(value):
             _walk(key, out)
             _walk(value[key], out)
         out.append(b"}")
+    else:
+        raise NotCanonicalError("", f"a {type(value).__name__} is not JSON; `to_json` makes it so")
 
 
 def hash64(value: Json) -> int:

@@ -16,7 +16,10 @@ def _finite(name: str, value: object) -> float:
         return float(value)
     if not isinstance(value, (int, float)):
         raise UsageError(f"{name} must be a number, not {type(value).__name__} {value!r:.80}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     if not math.isfinite(number):
         raise UsageError(f"{name} is {number}; a score must be finite, so that no comparison can go wrong")
     return number

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from burnish._model.canonical import Json, NotCanonicalError, fields_of, fingerprint, hash64, to_json
+from burnish._model.canonical import Json, JsonMap, NotCanonicalError, fields_of, fingerprint, hash64, to_json
 from burnish.errors import RowError
 
 
@@ -25,15 +25,20 @@ class Example:
     """128-bit content fingerprint, 32 hex digits."""
 
     def value(self, field: str) -> Any:
-        """Give a field's value as the user's row holds it."""
-        row = self.row
-        if isinstance(row, tuple):
-            row = row[0] if isinstance(row[0], Mapping) and field in row[0] else row[1]
-        return row[field] if isinstance(row, Mapping) else getattr(row, field)
+        """Give a field's value as the user's row holds it; of a pair the input's where both sides have it.
+
+        Raises `RowError` where the row has no such field.
+        """
+        sides = self.row if _is_pair(self.row) else (self.row,)
+        for side in sides:
+            fields = _fields(side)
+            if fields is not None and field in fields:
+                return fields[field]
+        raise RowError(f"the row has no field `{field}`", field=field)
 
 
 def make_examples(rows: Iterable[Any]) -> tuple[Example, ...]:
-    """Make examples of rows: mappings, attrs or dataclass instances, or `(inputs, outputs)` pairs of mappings.
+    """Make examples of rows: mappings, attrs, dataclass or namedtuple instances, or `(inputs, outputs)` pairs of those.
 
     Raises `RowError` with the row's index where a row has no canonical form: such rows would share an identity and
     with it each other's scores (E2).
@@ -42,28 +47,37 @@ def make_examples(rows: Iterable[Any]) -> tuple[Example, ...]:
 
 
 def _example(index: int, row: Any) -> Example:
+    pair = _is_pair(row)
     try:
-        data = _data(row)
+        sides = [_data(index, side) for side in (row if pair else (row,))]
     except NotCanonicalError as error:
         raise RowError(f"row {index}: {error}", row=index, field=error.path) from None
-    if data is None:
+    data = {name: value for side in sides for name, value in side.items()}
+    # of a pair both sides count, apart: where they share a name, the merged data has lost the input's value
+    identity: Json = [*sides] if pair else data
+    return Example(row=row, data=data, uid=hash64(identity), fingerprint=fingerprint(identity))
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, tuple) and len(row) == 2 and not hasattr(row, "_fields")
+
+
+def _fields(side: Any) -> Mapping[str, Any] | None:
+    if isinstance(side, Mapping):
+        return side
+    if isinstance(side, tuple) and hasattr(side, "_fields"):
+        return dict(zip(side._fields, side, strict=True))
+    return fields_of(side)
+
+
+def _data(index: int, side: Any) -> JsonMap:
+    fields = _fields(side)
+    if fields is None:
         raise RowError(
-            f"row {index} is a {type(row).__name__}; a row is a mapping, an attrs or dataclass instance, or a pair "
-            "(inputs, outputs) of mappings",
+            f"row {index} is or holds a {type(side).__name__}; a row is a mapping, an attrs, dataclass or namedtuple "
+            "instance, or a pair (inputs, outputs) of those",
             row=index,
         )
-    return Example(row=row, data=data, uid=hash64(data), fingerprint=fingerprint(data))
-
-
-def _data(row: Any) -> dict[str, Json] | None:
-    if isinstance(row, tuple) and len(row) == 2 and not hasattr(row, "_fields"):
-        sides = [_data(side) for side in row]
-        return None if sides[0] is None or sides[1] is None else {**sides[0], **sides[1]}
-    if not isinstance(row, Mapping):
-        fields = row._asdict() if hasattr(row, "_fields") else fields_of(row)
-        if fields is None:
-            return None
-        row = fields
-    plain = to_json(row)
+    plain = to_json(fields)
     assert isinstance(plain, dict)
     return plain

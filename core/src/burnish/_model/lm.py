@@ -45,7 +45,7 @@ class LMRequest:
     """Bound of the reply, in tokens; None leaves the model's own setting."""
     stop: tuple[str, ...] = ()
     sample: int = 0
-    """Which of several equal requests this is: 0, 1, ... Part of the identity, so that n equal prompts are n answers."""
+    """Which of several equal requests this is, from 0: part of the identity, so that n equal prompts are n answers."""
     seed: int | None = None
 
     def to_json(self) -> JsonMap:
@@ -57,6 +57,8 @@ class LMRequest:
             "stop": list(self.stop) or None,
             "sample": self.sample or None,
             "seed": self.seed,
+            # a model that lays the turns out as one text writes another prompt for another layout
+            "layout": None if self.layout is None else [list(self.layout.inputs), list(self.layout.outputs)],
         }
         form.update({k: v for k, v in settings.items() if v is not None})
         return form

@@ -79,14 +79,17 @@ class ScoreMatrix:
             self._rows.append([])
 
     def record(self, candidate: int, example: int, score: float | Eval, sample: int = 0) -> None:
-        """Put one score into a cell; the same sample again replaces what it held."""
+        """Put one score into a cell; the same sample again replaces what it held.
+
+        Raises `UsageError` for a negative index or a score that is not finite; the matrix is then as it was.
+        """
         if candidate < 0 or example < 0:
             raise UsageError(f"matrix indices start at 0; got candidate {candidate}, example {example}")
+        value = score if isinstance(score, Eval) else Eval(score)
         self.ensure_rows(candidate + 1)
         self._columns = max(self._columns, example + 1)
         row = self._rows[candidate]
         row.extend([None] * (example + 1 - len(row)))
-        value = score if isinstance(score, Eval) else Eval(score)
         old = row[example]
         row[example] = Cell({sample: value} if old is None else {**old.samples, sample: value})
 

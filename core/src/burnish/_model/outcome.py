@@ -15,8 +15,11 @@ from burnish._model.evals import Eval
 from burnish._model.trace import Trace
 
 
-class RolloutStatus(enum.Enum):
-    """How a rollout ended, by whose fault. The first two are verdicts on the candidate; the others score nothing."""
+class RolloutStatus(enum.StrEnum):
+    """How a rollout ended, by whose fault. The first two are verdicts on the candidate; the others score nothing.
+
+    Each has a second spelling, the words of the contract: `RolloutStatus.succeeded is RolloutStatus.SUCCEEDED`.
+    """
 
     SUCCEEDED = "succeeded"
     AGENT_FAILED = "agent_failed"
@@ -24,9 +27,17 @@ class RolloutStatus(enum.Enum):
     INFRASTRUCTURE_FAILED = "infrastructure_failed"
     """The transport or the provider failed: unscored, not cached."""
     POLICY_BLOCKED = "policy_blocked"
+    """A guard stopped it before it was dispatched: nothing ran, so it counts as no metric call."""
     TIMED_OUT = "timed_out"
     REJECTED = "rejected"
     """Not run or not accepted: a budget refused a call inside it, or its result failed a check."""
+
+    succeeded = SUCCEEDED
+    agent_failed = AGENT_FAILED
+    infrastructure_failed = INFRASTRUCTURE_FAILED
+    policy_blocked = POLICY_BLOCKED
+    timed_out = TIMED_OUT
+    rejected = REJECTED
 
     @property
     def scored(self) -> bool:

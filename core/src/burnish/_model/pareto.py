@@ -40,7 +40,7 @@ class ParetoView:
     def __init__(self, rows: Sequence[Sequence[float | None]], columns: int) -> None:
         best: list[float | None] = [None] * columns
         for row in rows:
-            for e, score in enumerate(row):
+            for e, score in enumerate(row[:columns]):
                 current = best[e]
                 if score is not None and (current is None or score > current):
                     best[e] = score
@@ -122,9 +122,9 @@ class ParetoFrontier(Generic[P]):
     def add_candidate(self, payload: P, scores: Sequence[float]) -> bool:
         """Take a candidate in if it wins or ties somewhere, or scores a column that nobody had; drop whom it beats."""
         member = FrontierMember(id=self._next, payload=payload, scores=tuple(float(s) for s in scores))
-        self._next += 1
         if not all(math.isfinite(s) for s in member.scores):
-            raise UsageError("scores on a frontier must be finite")
+            raise UsageError(f"scores on a frontier must be finite; got {list(member.scores)}")
+        self._next += 1
         self._best.extend([None] * (len(member.scores) - len(self._best)))
         if self._coverage(member) == 0:
             return False

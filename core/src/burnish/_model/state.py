@@ -17,6 +17,7 @@ from burnish._model.events import (
     Warned,
 )
 from burnish._model.matrix import ScoreMatrix
+from burnish._model.outcome import RolloutStatus
 from burnish.errors import InternalError
 
 
@@ -62,11 +63,14 @@ class State:
 
 
 def rollout_spend(event: RolloutLanded) -> Spend:
-    """Give what a landed rollout cost: a served one is a cache hit and nothing else (E28)."""
+    """Give what a landed rollout cost: a served one is a cache hit and nothing else (E28).
+
+    One that a guard blocked did not run. Of a `scored` one the record holds the calls of that scoring alone.
+    """
     if event.source in ("cache", "store"):
         return Spend(cache_hits=1)
     calls = spend_of_calls(event.record.calls)
-    if event.source == "scored":
+    if event.source == "scored" or event.record.status is RolloutStatus.POLICY_BLOCKED:
         return calls
     return calls + Spend(metric_calls=1, lm_calls=1, lm_spans=event.record.spans)
 

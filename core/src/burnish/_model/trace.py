@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from burnish._model.canonical import Json, fingerprint
 from burnish._model.evals import Eval
 from burnish._model.lm import Message, Usage
+from burnish.errors import UsageError
 
 TRACE_VERSION = 1
 
@@ -83,15 +84,22 @@ class Span:
     """False where a text was cut by a size limit."""
 
 
+def _readable(_: Any, __: attrs.Attribute[int], version: int) -> None:
+    if version > TRACE_VERSION:
+        raise UsageError(f"a trace of version {version} cannot be read: this burnish knows {TRACE_VERSION}; update it")
+
+
 @attrs.frozen(kw_only=True)
 class TraceMeta:
     """Which rollout this is."""
 
     trace_id: str = ""
+    started_at_us: int = 0
+    """When the rollout began, in microseconds since the epoch; 0 where it was not noted."""
     candidate_hash: int | None = None
     inputs: Mapping[str, Json] = attrs.field(factory=dict)
     tags: Mapping[str, str] = attrs.field(factory=dict)
-    version: int = TRACE_VERSION
+    version: int = attrs.field(default=TRACE_VERSION, validator=_readable)
 
 
 @attrs.frozen(kw_only=True)
