@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from burnish._model.budget import Budget
+from burnish import Budget
 
 Size: TypeAlias = int | float | str
 """A count of rows, a fraction of them (0 to 1, both exclusive), or the path of a file of its own."""

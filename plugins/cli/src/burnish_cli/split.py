@@ -7,6 +7,7 @@ plays no part, and rows added later move the others as little as a count allows.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import defaultdict
@@ -15,7 +16,6 @@ from typing import Literal
 
 import attrs
 
-from burnish._model.canonical import fingerprint, hash64
 from burnish.abc import Json
 from burnish_cli.config import SPLITS, Config, DataConfig
 from burnish_cli.data import DataFileError, Record, Table, read_table, require_columns
@@ -108,6 +108,12 @@ def _row(table: Table, record: Record, data: DataConfig) -> Row:
     )
 
 
+def fingerprint(value: Json) -> str:
+    """Give the content of a JSON value as 32 hex digits: what decides which split a row falls into, for good."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 def as_text(value: Json) -> str:
     """Write a value the way a person compares it: text as it is, the rest as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
@@ -168,21 +174,21 @@ def divide(rows: Sequence[Row], data: DataConfig, *, where: str) -> dict[str, li
     splits: dict[str, list[Row]] = {}
     for name, count in counts.items():
         sizes = {stratum: len(left) for stratum, left in strata.items()}
-        ties = {stratum: hash64([data.split_seed, name, stratum]) for stratum in strata}
+        ties = {stratum: fingerprint([data.split_seed, name, stratum]) for stratum in strata}
         shares = largest_remainder(sizes, count, ties)
         splits[name] = [row for stratum in sorted(strata) for row in strata[stratum][: shares[stratum]]]
         strata = {stratum: left[shares[stratum] :] for stratum, left in strata.items()}
     return splits
 
 
-def _order(row: Row, seed: int) -> tuple[int, str]:
-    return hash64([seed, row.content]), row.content
+def _order(row: Row, seed: int) -> tuple[str, str]:
+    return fingerprint([seed, row.content]), row.content
 
 
 def _counts(sizes: Mapping[str, int | float], rows: int, where: str) -> dict[str, int]:
     shares = {name: size for name, size in sizes.items() if isinstance(size, float)}
     total = round(math.fsum(shares.values()) * rows)
-    rounded = largest_remainder(shares, total, {name: i for i, name in enumerate(shares)}) if shares else {}
+    rounded = largest_remainder(shares, total, dict.fromkeys(shares, "")) if shares else {}
     counts = {name: rounded.get(name, int(size)) for name, size in sizes.items()}
     wanted = " + ".join(f"{name} {sizes[name]}" for name in SPLITS if sizes.get(name))
     if sum(counts.values()) > rows:
@@ -193,7 +199,7 @@ def _counts(sizes: Mapping[str, int | float], rows: int, where: str) -> dict[str
     return counts
 
 
-def largest_remainder(sizes: Mapping[str, float], total: int, ties: Mapping[str, int]) -> dict[str, int]:
+def largest_remainder(sizes: Mapping[str, float], total: int, ties: Mapping[str, str]) -> dict[str, int]:
     """Share out `total` in proportion to `sizes`: whole parts first, the rest to the largest remainders.
 
     `ties` orders equal remainders. No part gets more than its size where `total` is at most the sum of whole sizes.

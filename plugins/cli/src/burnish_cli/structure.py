@@ -14,9 +14,9 @@ import attrs
 import cattrs
 from cattrs.gen import make_dict_structure_fn, override
 
-from burnish._model.budget import Budget
+from burnish import Budget
 from burnish.errors import ConfigError
-from burnish_cli.config import Component, Config, DataConfig, Problem, problems
+from burnish_cli.config import Component, Config, DataConfig, Problem, ProgramConfig, problems
 from burnish_cli.data import read_text
 
 KeyPath = tuple[str | int, ...]
@@ -85,18 +85,23 @@ def _converter() -> cattrs.Converter:
     c.register_structure_hook(Component, _component)
     c.register_structure_hook_func(lambda kind: kind == tuple[Component, ...], _components)
     c.register_structure_hook_func(lambda kind: kind == Mapping[str, Component], _by_role)
-    plain = {name: override(struct_hook=_size) for name in ("train", "val", "test")}
-    columns = {name: override(struct_hook=_columns) for name in ("inputs", "labels")}
-    choices = {"duplicates": ("drop", "refuse"), "format": ("jsonl", "csv")}
-    literals = {name: override(struct_hook=_one_of(words)) for name, words in choices.items()}
-    _register(c, DataConfig, **plain, **columns, **literals)
-    _register(c, Config, base_dir=override(omit=True), budget=override(struct_hook=_budget(c)))
-    c.register_structure_hook_factory(attrs.has, lambda kind: _table(make_dict_structure_fn(kind, c)))
+    c.register_structure_hook(ProgramConfig, _table(make_dict_structure_fn(ProgramConfig, c)))
+    size, columns = override(struct_hook=_size), override(struct_hook=_columns)
+    data = make_dict_structure_fn(
+        DataConfig,
+        c,
+        train=size,
+        val=size,
+        test=size,
+        inputs=columns,
+        labels=columns,
+        duplicates=override(struct_hook=_one_of("drop", "refuse")),
+        format=override(struct_hook=_one_of("jsonl", "csv")),
+    )
+    c.register_structure_hook(DataConfig, _table(data))
+    budget = override(struct_hook=_budget(c))
+    c.register_structure_hook(Config, make_dict_structure_fn(Config, c, base_dir=override(omit=True), budget=budget))
     return c
-
-
-def _register(c: cattrs.Converter, kind: type, **overrides: Any) -> None:
-    c.register_structure_hook(kind, _table(make_dict_structure_fn(kind, c, **overrides)))
 
 
 def _table(inner: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -117,7 +122,7 @@ def _exactly(kind: type, words: str) -> Callable[[Any, Any], Any]:
     return structure
 
 
-def _one_of(words: Sequence[str]) -> Callable[[Any, Any], str]:
+def _one_of(*words: str) -> Callable[[Any, Any], str]:
     def structure(value: Any, _: Any) -> str:
         if value not in words:
             raise _WrongType(value, " or ".join(f'"{w}"' for w in words))
