@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import attrs
 
@@ -47,7 +47,7 @@ class Parameter:
         return self.kind == "predictor"
 
 
-def _demo_tuple(rows: Sequence[Demo]) -> tuple[Demo, ...]:
+def _demo_tuple(rows: Sequence[Mapping[str, Any]]) -> tuple[Demo, ...]:
     return tuple(row if isinstance(row, Demo) else Demo(row) for row in rows)
 
 
