@@ -164,9 +164,9 @@ def _send(connection: socket.socket, answer: Answer) -> None:
     head = f"HTTP/1.1 {answer.status} Said\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items())
     content = content if answer.keep is None else content[: answer.keep]
     if not answer.pause:
-        connection.sendall(head.encode() + b"\r\n" + content)
+        connection.sendall(head.encode("latin-1") + b"\r\n" + content)
     else:
-        connection.sendall(head.encode() + b"\r\n")
+        connection.sendall(head.encode("latin-1") + b"\r\n")
         for byte in content:
             time.sleep(answer.pause)
             connection.sendall(bytes([byte]))

@@ -156,6 +156,15 @@ async def test_cost_is_exact_or_unknown(
     assert expected == (await ask(serve(answer))).cost
 
 
+async def test_cookies_are_not_kept(serve: Serve) -> None:
+    """A cookie is not sent back: calls share nothing, and one that no header may hold breaks no later call."""
+    server = serve(attrs.evolve(chat(), headers={"Set-Cookie": "\xff=1"}))
+    async with opened(server) as model:
+        for _ in range(2):
+            await model.complete(QUESTION)
+    assert [None, None] == [sent.headers.get("cookie") for sent in server.received]
+
+
 async def test_connection_is_used_again(serve: Serve) -> None:
     """Calls one after the other share a connection, an error's answer included."""
     server = serve([chat(), Answer(status=500, body=b"no"), chat()])

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import urlsplit
 
 import attrs
@@ -167,6 +168,8 @@ def _client(options: OpenAIOptions, credentials: Credentials) -> httpx2.AsyncCli
                 keepalive_expiry=KEEPALIVE_SECONDS,
             ),
             follow_redirects=False,
+            # No cookies: calls have nothing to share, and a malformed one would break every later call.
+            cookies=CookieJar(policy=DefaultCookiePolicy(allowed_domains=())),
         )
     except (ValueError, ImportError, OSError) as error:
         # Proxy variables and certificate files of the environment are read here.

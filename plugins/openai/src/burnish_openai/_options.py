@@ -135,9 +135,10 @@ def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        (parts.hostname or "").encode("idna")  # what looking the name up does, which would raise a bare UnicodeError
     except ValueError:
         usable = False
-    if not usable or not url.isascii() or not url.isprintable():
+    if not usable or not url.isascii() or not url.isprintable() or " " in url:
         raise ConfigError(
             'model.openai: `base_url` must be an http or https URL with a host, such as "http://127.0.0.1:8080/v1"'
         )
