@@ -7,7 +7,7 @@ object. Methods named in a kind's docstring as optional are declared by a capabi
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -51,6 +51,10 @@ class Environment:
     """Environment variables. Options hold the *name* of a secret's variable, never the secret."""
 
 
+def _names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(names)
+
+
 @attrs.frozen(kw_only=True)
 class Spec(Generic[T]):
     """One named component that a plugin offers."""
@@ -63,7 +67,7 @@ class Spec(Generic[T]):
     """An attrs class; the user's table is structured into it, strictly. None: no options."""
     api: int = 1
     """The number of the kind's API that the plugin was written for."""
-    capabilities: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
+    capabilities: frozenset[str] = attrs.field(default=frozenset(), converter=_names)
     summary: str = ""
     """One line for `burnish plugins`."""
 
