@@ -1,8 +1,8 @@
 """The identity of code: its name, source, closure and defaults, as far as they have content.
 
-A `fingerprint` attribute always wins. Values that may change while they are held (lists, dicts, clients, models) have no
-content identity: they are given back as *opaque*, so that the engine can tell them apart by object within one run, and
-refuse to share results between runs.
+A `fingerprint` attribute always wins. Values that may change while they are held (lists, dicts, clients, models) have
+no content identity: they are given back as *opaque*, so that the engine can tell them apart by object within one run,
+and refuse to share results between runs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _form(thing: Any, opaque: list[Any], depth: int) -> Json:
     if isinstance(thing, types.ModuleType):
         return {"module": thing.__name__}
     if isinstance(thing, type):
-        return {"class": thing.__qualname__, "source": _source(thing)}
+        return {"class": thing.__qualname__, "source": source_of(thing)}
     if isinstance(thing, types.BuiltinFunctionType):
         return {"builtin": thing.__qualname__}
     return _object(thing, opaque, depth)
@@ -80,7 +80,7 @@ def _function(function: types.FunctionType, opaque: list[Any], depth: int) -> Js
     defaults = [*(function.__defaults__ or ()), *sorted((function.__kwdefaults__ or {}).items())]
     return {
         "function": function.__qualname__,
-        "source": _source(function),
+        "source": source_of(function),
         "closure": {name: _form(value, opaque, depth + 1) for name, value in held if value is not function},
         "defaults": [_form(value, opaque, depth + 1) for value in defaults],
     }
@@ -92,7 +92,7 @@ def _object(thing: Any, opaque: list[Any], depth: int) -> Json:
         opaque.append(thing)
         return {"opaque": kind.__qualname__}
     fields = {name: _form(value, opaque, depth + 1) for name, value in _attributes(thing)}
-    return {"object": kind.__qualname__, "source": _source(kind), "fields": fields}
+    return {"object": kind.__qualname__, "source": source_of(kind), "fields": fields}
 
 
 def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -106,11 +106,16 @@ def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _has_python_source(kind: type) -> bool:
-    return _source(kind) != "nosource"
+    return source_of(kind) != "nosource"
+
+
+def source_of(code: Any) -> str:
+    """Give the dedented source of a class or function; where it cannot be read, its byte code or `nosource`."""
+    return _read_source(code)
 
 
 @functools.lru_cache(maxsize=1024)
-def _source(code: Any) -> str:
+def _read_source(code: Any) -> str:
     try:
         return textwrap.dedent(inspect.getsource(code))
     except (OSError, TypeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
@@ -43,6 +43,37 @@ def predictors_of(module: Any) -> Mapping[str, abc.Predictor]:
     """Give the predictors of a module by name; none where it declares none."""
     find = getattr(module, "predictors", None)
     return dict(find()) if callable(find) else {}
+
+
+@runtime_checkable
+class MutableTarget(Protocol):
+    """What a target with `apply` injection offers beside `run`."""
+
+    def apply(self, candidate: Candidate) -> CandidateUndo: ...
+
+    def restore(self, undo: CandidateUndo) -> None: ...
+
+
+def check_candidate(target: abc.Target, candidate: Candidate) -> None:
+    """Refuse a candidate that the program cannot take, before anything is spent.
+
+    Raises `UnknownParameterError` for a name that the program does not have, `UsageError` for demos on a text, a lost
+    placeholder, or whatever else the target's own `check` refuses.
+    """
+    if candidate.is_empty:
+        return
+    parameters = target.parameters()
+    for name, overlay in candidate.overlays.items():
+        parameter = parameters.get(name)
+        if parameter is None:
+            raise UnknownParameterError(name, tuple(parameters))
+        text = overlay.instruction
+        lost = [p for p in parameter.placeholders if text is not None and f"{{{{{p}}}}}" not in text]
+        if lost:
+            raise UsageError(f"the new text of `{name}` has lost {', '.join(f'{{{{{p}}}}}' for p in lost)}")
+    check = getattr(target, "check", None)
+    if check is not None:
+        check(candidate)
 
 
 # --- any callable ----------------------------------------------------------------------------------------------

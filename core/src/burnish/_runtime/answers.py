@@ -1,0 +1,130 @@
+"""What is already known: the answers of this engine, and the shared cache behind them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import structlog
+
+from burnish import abc
+from burnish._model.codec import dumps, loads
+from burnish._model.events import Source
+from burnish._model.outcome import RolloutRecord
+from burnish._runtime.identity import Identity
+from burnish._runtime.rollout import Kept
+from burnish.errors import StoreError
+
+log = structlog.get_logger("burnish")
+
+
+@attrs.define(kw_only=True)
+class Known:
+    """One known thing about a rollout: its result, or an output whose score is owed."""
+
+    record: RolloutRecord | None = None
+    kept: Kept | None = None
+    source: Source = "store"
+
+
+class Answers:
+    """Looks rollouts up and keeps them.
+
+    Scored results go into memory and into the cache; outputs that the metric failed on are kept beside them, so that
+    scoring them later calls no model. The cache may fail: that is logged once and the run goes on without it.
+    """
+
+    def __init__(self, cache: abc.Cache | None, *, keep_traces: bool) -> None:
+        self._cache, self._keep_traces = cache, keep_traces
+        self._records: dict[str, RolloutRecord] = {}
+        self._kept: dict[str, Kept] = {}
+        self._named = False
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    async def look_up(self, identities: Sequence[Identity], target: abc.Target, traces: bool) -> dict[str, Known]:
+        """Give what is known, by key. With `traces`, a result stored without its trace does not count."""
+        found: dict[str, Known] = {}
+        missing: dict[str, Identity] = {}
+        for identity in identities:
+            record, kept = self._records.get(identity.key), self._kept.get(identity.output_key)
+            if record is not None and _serves(record, traces):
+                found[identity.key] = Known(record=record)
+            elif kept is not None:
+                found[identity.key] = Known(kept=kept)
+            else:
+                missing[identity.key] = identity
+        shared = [identity for identity in missing.values() if not identity.baseline.volatile]
+        if self._cache is not None and shared:
+            await self._from_cache(self._cache, shared, target, traces, found)
+        return found
+
+    async def keep(self, identity: Identity, record: RolloutRecord, prediction: Any) -> None:
+        """Keep what landed, as far as it may be served again: failures of the infrastructure are not."""
+        output = record.owes_score
+        if not output and (record.eval is None or not record.status.scored):
+            return
+        stored = record if self._keep_traces or output else attrs.evolve(record, trace=None)
+        if output:
+            self._kept[identity.output_key] = Kept(prediction=prediction, record=record)
+        else:
+            self._records[identity.key] = stored
+            self._kept.pop(identity.output_key, None)
+        if self._cache is None or identity.baseline.volatile or (output and record.output is None):
+            return
+        entry = abc.CacheRecord(
+            key=identity.output_key if output else identity.key,
+            check=identity.check(output=output),
+            body=dumps(stored),
+            created=time.time(),
+        )
+        try:
+            await self._cache.put_many(abc.CachePut(records=(entry,)))
+        except StoreError as error:
+            self._name(error)
+
+    async def _from_cache(
+        self, cache: abc.Cache, identities: list[Identity], target: abc.Target, traces: bool, found: dict[str, Known]
+    ) -> None:
+        keys = [i.key for i in identities] + [i.output_key for i in identities]
+        try:
+            entries = await cache.get_many(abc.CacheGet(keys=tuple(keys)))
+        except StoreError as error:
+            self._name(error)
+            return
+        for identity in identities:
+            record = _read(entries.get(identity.key), identity.check())
+            if record is not None and record.eval is not None and _serves(record, traces):
+                self._records[identity.key] = record if self._keep_traces else attrs.evolve(record, trace=None)
+                found[identity.key] = Known(record=record, source="cache")
+                continue
+            owed = _read(entries.get(identity.output_key), identity.check(output=True))
+            if owed is not None and owed.owes_score:
+                found[identity.key] = Known(kept=Kept(prediction=_revive(target, owed), record=owed))
+
+    def _name(self, error: StoreError) -> None:
+        if not self._named:
+            self._named = True
+            log.warning("the cache failed; the run goes on without it", error=str(error))
+
+
+def _serves(record: RolloutRecord, traces: bool) -> bool:
+    return not traces or record.trace is not None or record.spans == 0
+
+
+def _read(entry: abc.CacheRecord | None, check: str) -> RolloutRecord | None:
+    """Decode an entry; one that is damaged, or that stands for something else, is no answer."""
+    if entry is None or entry.check != check:
+        return None
+    try:
+        return loads(entry.body, RolloutRecord)
+    except StoreError:
+        return None
+
+
+def _revive(target: abc.Target, record: RolloutRecord) -> Any:
+    load = getattr(target, "load_prediction", None)
+    return record.output if load is None else load(record.output)

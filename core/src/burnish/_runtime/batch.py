@@ -1,0 +1,127 @@
+"""The unique work of one request, and which of it is already under way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from burnish._model.candidate import Candidate
+from burnish._model.events import Source
+from burnish._model.example import Example
+from burnish._model.outcome import CandidateEval, Fault, RolloutOutcome, RolloutRecord, RolloutStatus
+from burnish._runtime.identity import Baseline, Identity
+from burnish._runtime.rollout import Kept
+
+Request = tuple[int, Sequence[int]]
+"""A candidate's index and the columns it is evaluated on."""
+
+NOT_RUN = Fault(type="NotRun", message="the run ended before this rollout started", where="budget")
+
+
+class Flight:
+    """A rollout under way: one task runs it, whoever needs it waits."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.record: RolloutRecord | None = None
+
+
+@attrs.define(eq=False)
+class Item:
+    """One unique (candidate, column, sample) of a request."""
+
+    candidate: int
+    column: int
+    sample: int
+    identity: Identity
+    record: RolloutRecord | None = None
+    source: Source = "store"
+    kept: Kept | None = None
+    flight: Flight | None = None
+    leads: bool = False
+    """Whether this item runs it; otherwise it was known, or another one runs it."""
+
+    @property
+    def landed(self) -> bool:
+        return self.flight is None or self.flight.done.is_set()
+
+    def land(self, record: RolloutRecord | None) -> None:
+        """End the flight that this item leads; None where it did not run."""
+        self.record = record
+        if self.flight is not None:
+            self.flight.record = record
+            self.flight.done.set()
+
+    async def wait_landed(self) -> None:
+        """Wait for whoever runs it, and take the result."""
+        if self.record is None and self.flight is not None:
+            await self.flight.done.wait()
+            self.record = self.flight.record
+
+
+class Batch:
+    """The items of one request, each once however often it was asked for."""
+
+    def __init__(self, requests: Sequence[Request], samples: int) -> None:
+        self.requests = [(index, tuple(columns)) for index, columns in requests]
+        self.samples = samples
+        self.items: dict[tuple[int, int, int], Item] = {}
+
+    def add(
+        self, index: int, candidate: Candidate, column: int, example: Example, sample: int, baseline: Baseline
+    ) -> None:
+        """Take one asked-for rollout in."""
+        place = (index, column, sample)
+        if place not in self.items:
+            self.items[place] = Item(index, column, sample, Identity(baseline, candidate, example))
+
+    def of(self, requests: Sequence[Request]) -> list[Item]:
+        """Give the unique items of some requests, in order."""
+        places = {
+            (index, column, sample): None
+            for index, columns in requests
+            for column in columns
+            for sample in range(self.samples)
+        }
+        return [self.items[place] for place in places]
+
+    def needed(self, requests: Sequence[Request], flights: dict[str, Flight] | None = None) -> int:
+        """Count the rollouts that would have to run: unknown, unique by content, and not under way already."""
+        keys = {i.identity.key for i in self.of(requests) if i.record is None and i.kept is None}
+        return len(keys) if not flights else sum(key not in flights for key in keys)
+
+    def take_off(self, requests: Sequence[Request], flights: dict[str, Flight]) -> list[Item]:
+        """Decide who runs what; gives the items that lead a flight of their own and need a reservation."""
+        leaders = []
+        for item in self.of(requests):
+            if item.record is not None:
+                continue
+            flight = flights.get(item.identity.key)
+            if flight is None:
+                flight = flights[item.identity.key] = Flight()
+                item.leads = True
+                leaders.append(item)
+            item.flight = flight
+        return leaders
+
+    def evaluation(self, request: Request) -> CandidateEval:
+        """Give a request's result, a rollout at each position that was asked for."""
+        index, columns = request
+        rollouts = [
+            self._outcome(self.items[index, column, sample]) for column in columns for sample in range(self.samples)
+        ]
+        return CandidateEval(candidate=index, rollouts=tuple(rollouts))
+
+    def _outcome(self, item: Item) -> RolloutOutcome:
+        record = item.record or RolloutRecord(status=RolloutStatus.REJECTED, fault=NOT_RUN)
+        return RolloutOutcome(
+            example=item.column,
+            eval=record.eval if record.status.scored else None,
+            trace=record.trace,
+            status=record.status,
+            error=record.fault,
+            output=record.output,
+            cached=not item.leads and item.record is not None,
+        )

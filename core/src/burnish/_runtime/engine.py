@@ -1,0 +1,240 @@
+"""The two faces of the evaluator: `EvalEngine` with the seed's names, and `Engine` as strategies see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import attrs
+
+from burnish import abc
+from burnish._model.budget import Spend
+from burnish._model.candidate import Candidate
+from burnish._model.matrix import ScoreMatrix
+from burnish._model.outcome import (
+    BudgetExhausted,
+    CandidateEval,
+    Complete,
+    EvalOutcome,
+    GateOutcome,
+    Promoted,
+    Rejected,
+    Undecided,
+)
+from burnish._model.pareto import ParetoView
+from burnish._runtime.batch import Request
+from burnish._runtime.config import EngineConfig
+from burnish._runtime.evaluator import Evaluator
+from burnish._runtime.target import as_target, check_candidate
+
+_step: ContextVar[str] = ContextVar("burnish_step", default="")
+
+
+async def gated(
+    evaluator: Evaluator,
+    target: abc.Target,
+    candidate: int,
+    minibatch: Sequence[int],
+    threshold: float,
+    full: Sequence[int],
+    step: str = "",
+) -> GateOutcome:
+    """Evaluate on a minibatch; only a mean strictly above the threshold earns the full evaluation (GEPA; E45-E47)."""
+    first = await evaluator.evaluate_many(target, [(candidate, minibatch)], traces=False, step=step)
+    if isinstance(first, BudgetExhausted):
+        return attrs.evolve(first, stage="minibatch")
+    small = first.evaluation
+    mean = small.mean()
+    if mean is None or small.coverage < 1.0:
+        return Undecided(minibatch=small)
+    if not mean > threshold:
+        return Rejected(minibatch=small)
+    second = await evaluator.evaluate_many(target, [(candidate, full)], step=step)
+    if isinstance(second, BudgetExhausted):
+        return attrs.evolve(second, stage="full", partial=small)
+    return Promoted(minibatch=small, full=second.evaluation)
+
+
+class EvalEngine:
+    """The seed's engine: examples, a metric, a registry of candidates, and programs given per call (seed 000).
+
+    Columns are the examples, in order. It keeps scores, not traces: served rollouts come with `trace=None`, unless
+    `EngineConfig(keep_traces="all")`.
+
+        engine = burnish.EvalEngine(rows, metric)
+        i = engine.register(burnish.Candidate().with_instruction("answer", "Answer with a number."))
+        outcome = await engine.evaluate(program, i)
+    """
+
+    def __init__(self, examples: Iterable[Any], metric: Any, config: EngineConfig | None = None, **parts: Any) -> None:
+        self._evaluator = Evaluator(examples, metric, config, **parts)
+        self._targets: list[tuple[Any, abc.Target]] = []
+
+    def _target(self, program: Any) -> abc.Target:
+        for known, target in self._targets:
+            if known is program:
+                return target
+        target = as_target(program)
+        self._targets.append((program, target))
+        return target
+
+    def _columns(self, subset: Sequence[int] | None) -> Sequence[int]:
+        return range(self.num_examples) if subset is None else subset
+
+    def register(self, candidate: Candidate) -> int:
+        """Give the candidate's index; a candidate of known content keeps its old one (E4)."""
+        return self._evaluator.register(candidate)
+
+    async def evaluate(self, module: Any, candidate: int, subset: Sequence[int] | None = None) -> EvalOutcome:
+        """Evaluate one candidate on the example indices of `subset`, None for all.
+
+        Gives `Complete(evaluation)`, or `BudgetExhausted(needed)` where the unknown part does not fit: nothing ran then.
+        Raises usage errors before anything is spent, and `MetricError` after all rows finished.
+        """
+        return await self.evaluate_many(module, [candidate], subset)
+
+    async def evaluate_many(
+        self, module: Any, candidates: Sequence[int], subset: Sequence[int] | None = None
+    ) -> EvalOutcome:
+        """Evaluate several candidates in one fan-out; gives one evaluation each, in the order of the request."""
+        columns = self._columns(subset)
+        return await self._evaluator.evaluate_many(self._target(module), [(index, columns) for index in candidates])
+
+    async def evaluate_gated(
+        self, module: Any, candidate: int, minibatch: Sequence[int], threshold: float
+    ) -> GateOutcome:
+        """Evaluate on a minibatch; only a mean strictly above the threshold earns the full set (E45)."""
+        return await gated(
+            self._evaluator, self._target(module), candidate, minibatch, threshold, range(self.num_examples)
+        )
+
+    def candidate(self, index: int) -> Candidate:
+        """Give a registered candidate. Raises `UnknownIndexError`."""
+        return self._evaluator.candidate(index)
+
+    def candidate_hash(self, index: int) -> int:
+        """Give a registered candidate's 64-bit content hash. Raises `UnknownIndexError`."""
+        return self._evaluator.candidate(index).stable_hash
+
+    def pareto(self) -> ParetoView:
+        """Take a dominance snapshot over all columns."""
+        return self.matrix.pareto()
+
+    def pareto_over(self, columns: Iterable[int]) -> ParetoView:
+        """Take a dominance snapshot over some columns."""
+        return self.matrix.pareto_over(columns)
+
+    def budget_allows(self, rollouts: int) -> bool:
+        """Whether so many more rollouts fit."""
+        return self._evaluator.ledger.refusal(rollouts) is None
+
+    def charge(self, metric_calls: int = 0, lm_calls: int = 0) -> None:
+        """Book what the caller spent itself (reflection, a teacher); it is never refused (E16)."""
+        self._evaluator.charge(Spend(metric_calls=metric_calls, lm_calls=lm_calls))
+
+    @property
+    def examples(self) -> list[Any]:
+        """The rows, as they were given."""
+        return [example.row for example in self._evaluator.examples]
+
+    @property
+    def num_examples(self) -> int:
+        return len(self._evaluator.examples)
+
+    @property
+    def num_candidates(self) -> int:
+        return len(self._evaluator.state.candidates)
+
+    @property
+    def config(self) -> EngineConfig:
+        return self._evaluator.config
+
+    @property
+    def spend(self) -> Spend:
+        """What has been spent so far."""
+        return attrs.evolve(self._evaluator.state.spend, seconds=self._evaluator.ledger.spend.seconds)
+
+    @property
+    def matrix(self) -> ScoreMatrix:
+        return self._evaluator.state.matrix
+
+    @property
+    def peak_candidate_concurrency(self) -> int:
+        """Most distinct candidates that were in flight at once (E53)."""
+        return self._evaluator.peak_candidates
+
+
+class Engine:
+    """What a strategy acts with: one evaluator, bound to the program under tuning.
+
+    It has no clock, no concurrency and no configuration to look at: decisions depend on answers alone.
+    """
+
+    def __init__(self, evaluator: Evaluator, target: abc.Target) -> None:
+        self._evaluator, self._target = evaluator, target
+
+    def register(self, candidate: Candidate) -> int:
+        """Give the candidate's index. Raises `UnknownParameterError` for a name that the program does not have."""
+        check_candidate(self._target, candidate)
+        return self._evaluator.register(candidate)
+
+    async def evaluate_many(
+        self, requests: Sequence[Request], *, samples: int = 1, traces: bool = False
+    ) -> Complete | BudgetExhausted:
+        """Evaluate `(candidate, columns)` pairs in one fan-out.
+
+        Where the budget cannot pay for all, the leading candidates that fit are evaluated and `BudgetExhausted.partial`
+        holds them. With `traces`, every rollout comes with its trace. Unscored rows have `eval` None.
+        """
+        return await self._evaluator.evaluate_many(
+            self._target, requests, samples=samples, traces=traces, fit="leading", step=_step.get()
+        )
+
+    async def evaluate_gated(
+        self, candidate: int, minibatch: Sequence[int], threshold: float, *, full: Sequence[int]
+    ) -> GateOutcome:
+        """Evaluate on a minibatch; only a mean strictly above the threshold earns `full`."""
+        return await gated(self._evaluator, self._target, candidate, minibatch, threshold, full, _step.get())
+
+    @contextmanager
+    def step(self, name: str, number: int | None = None) -> Iterator[None]:
+        """Name the effects inside, for the run store: `iteration 3/proposals`."""
+        label = name if number is None else f"{name} {number}"
+        outer = _step.get()
+        token = _step.set(f"{outer}/{label}" if outer else label)
+        try:
+            yield
+        finally:
+            _step.reset(token)
+
+    @property
+    def matrix(self) -> ScoreMatrix:
+        return self._evaluator.state.matrix
+
+    @property
+    def spend(self) -> Spend:
+        """What has been spent so far, without the time."""
+        return self._evaluator.state.spend
+
+    @property
+    def remaining(self) -> int | None:
+        """Rollouts that still fit the budget, the final test set aside; None for no cap."""
+        return self._evaluator.ledger.room()
+
+    def pareto_over(self, columns: Iterable[int]) -> ParetoView:
+        """Take a dominance snapshot; a copy of the viewed scores, so not for loops."""
+        return self.matrix.pareto_over(columns)
+
+    def note(self, kind: str, message: str) -> None:
+        """Tell the user something, once."""
+        self._evaluator.warn(kind, message)
+
+
+def evaluation_of(outcome: Complete | BudgetExhausted) -> Mapping[int, CandidateEval]:
+    """Give what was evaluated, by candidate, whether or not the budget sufficed."""
+    done = outcome.evaluations if isinstance(outcome, Complete) else outcome.partial
+    if done is None:
+        return {}
+    return {e.candidate: e for e in ([done] if isinstance(done, CandidateEval) else done)}

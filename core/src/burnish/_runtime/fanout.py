@@ -1,0 +1,85 @@
+"""The one module that opens nurseries: bounded fan-outs, and services that live as long as a block."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+async def fan_out(
+    groups: Sequence[Sequence[T]],
+    slots: trio.Semaphore,
+    work: Callable[[T, Callable[[], None]], Awaitable[None]],
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+) -> list[T]:
+    """Run `work` on every item of every group, at most as many at once as there are slots.
+
+    When a slot is free, the next item of the group with the fewest in flight starts (the earliest group on ties), so
+    that groups share the slots evenly and uneven groups leave none idle (seed 001; E83). `work(item, release)` calls
+    `release` as soon as it needs the slot no longer, at the latest it returns. Once `stopped()` holds, nothing starts
+    any more; gives the items that did not start. Cancellation cancels what is in flight.
+    """
+    waiting = [deque(group) for group in groups]
+    in_flight = [0] * len(groups)
+    open_groups = [g for g, items in enumerate(waiting) if items]
+
+    async def run(group: int, item: T) -> None:
+        released = False
+
+        def release() -> None:
+            nonlocal released
+            if not released:
+                released = True
+                in_flight[group] -= 1
+                slots.release()
+
+        try:
+            await work(item, release)
+        finally:
+            release()
+
+    async with trio.open_nursery() as nursery:
+        while open_groups:
+            await slots.acquire()
+            if stopped():
+                slots.release()
+                break
+            group = min(open_groups, key=in_flight.__getitem__)
+            item = waiting[group].popleft()
+            if not waiting[group]:
+                open_groups.remove(group)
+            in_flight[group] += 1
+            nursery.start_soon(run, group, item, name=f"rollout {group}")
+    return [item for items in waiting for item in items]
+
+
+@asynccontextmanager
+async def services(*run: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run services beside the block; they are cancelled when it ends, and their failure ends the block."""
+    async with trio.open_nursery() as nursery:
+        for service in run:
+            nursery.start_soon(service)
+        try:
+            yield
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+async def gather(calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
+    """Run independent calls together and give their results in order."""
+    results: list[Any] = [None] * len(calls)
+
+    async def one(index: int) -> None:
+        results[index] = await calls[index]()
+
+    async with trio.open_nursery() as nursery:
+        for index in range(len(calls)):
+            nursery.start_soon(one, index)
+    return results

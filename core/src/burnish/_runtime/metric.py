@@ -1,0 +1,98 @@
+"""Calling a metric, whatever form it has, and refusing what is no score."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from burnish._model.evals import Eval
+from burnish._model.example import Example
+from burnish._model.trace import Trace
+from burnish._runtime.codeprint import CodePrint, code_print
+from burnish._runtime.invoke import Invoker
+from burnish.abc import MetricInfo
+from burnish.errors import MetricError, UsageError, first_line
+
+
+class MetricRunner:
+    """One metric of one engine: a callable `(example, prediction, trace=None)` or an object with `evaluate`."""
+
+    def __init__(self, metric: Any, invoker: Invoker) -> None:
+        self.metric = metric
+        self._invoker = invoker
+        evaluate = getattr(metric, "evaluate", metric)
+        if not callable(evaluate):
+            raise UsageError(
+                f"{metric!r:.80} is no metric: pass a callable (example, prediction) or an object with "
+                "`evaluate(example, prediction, trace)`"
+            )
+        self._evaluate: Callable[..., Any] = evaluate
+        self._spans = getattr(metric, "evaluate_spans", None)
+        self._takes_trace = _takes_trace(self._evaluate)
+        self.code_print: CodePrint = code_print(metric)
+        self.info = MetricInfo(maximum=getattr(metric, "maximum", None), spans=self._spans is not None)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.code_print.fingerprint
+
+    async def evaluate(self, example: Example, prediction: Any, trace: Trace) -> Eval:
+        """Score one rollout. Raises `MetricError` where the metric raises or returns no finite score."""
+        extra = {"trace": trace} if self._takes_trace == "keyword" else {}
+        args = (trace,) if self._takes_trace == "positional" else ()
+        try:
+            value = await self._invoker.call(self._evaluate, example.row, prediction, *args, **extra)
+        except Exception as error:
+            raise MetricError(f"the metric raised {first_line(error)}") from error
+        return as_eval(value)
+
+    async def evaluate_spans(self, example: Example, prediction: Any, trace: Trace) -> dict[int, Eval]:
+        """Score the spans, where the metric does so; of an id named twice the last counts (E56)."""
+        if self._spans is None:
+            return {}
+        try:
+            pairs = await self._invoker.call(self._spans, example.row, prediction, trace)
+        except Exception as error:
+            raise MetricError(f"the metric's evaluate_spans raised {first_line(error)}") from error
+        if isinstance(pairs, Mapping):
+            pairs = pairs.items()
+        if not isinstance(pairs, Iterable):
+            raise MetricError(f"evaluate_spans returned {type(pairs).__name__}; return (span id, Eval) pairs")
+        return {span_id: as_eval(value) for span_id, value in pairs}
+
+
+def as_eval(value: Any) -> Eval:
+    """Read what a metric returned: an `Eval`, a number, a bool, or `(score, feedback)`. Raises `MetricError`."""
+    if isinstance(value, Eval):
+        return value
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise MetricError("the metric returned a coroutine that nobody awaited; write `return await ...`")
+    if value is None:
+        raise MetricError("the metric returned None; is a `return` missing?")
+    score, feedback = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
+    if not isinstance(score, (bool, int, float)) or not isinstance(feedback, (str, type(None))):
+        raise MetricError(
+            f"the metric returned {type(value).__name__} {value!r:.80}; return a number, a bool, (score, feedback) or "
+            "burnish.Eval"
+        )
+    try:
+        return Eval(score, feedback)
+    except UsageError as error:
+        raise MetricError(f"the metric returned {value!r:.80}: {error}") from None
+
+
+def _takes_trace(function: Any) -> str | None:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return "positional"
+    by_name = {p.name: p for p in parameters}
+    if "trace" in by_name:
+        return "keyword" if by_name["trace"].kind is not inspect.Parameter.POSITIONAL_ONLY else "positional"
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return "positional"
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return "positional" if len(positional) > 2 else None
