@@ -1,0 +1,106 @@
+"""Rows as examples: a content identity of the whole row, or a refusal by index."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+import attrs
+import pytest
+
+from burnish._model.canonical import Json, fingerprint, hash64
+from burnish._model.example import make_examples
+from burnish.errors import RowError, UsageError
+
+
+@attrs.frozen
+class AttrsRow:
+    question: str
+    answer: int
+
+
+@dataclasses.dataclass
+class DataRow:
+    question: str
+    answer: int
+
+
+class NamedRow(NamedTuple):
+    question: str
+    answer: int
+
+
+ROWS: list[Any] = [
+    {"question": "2+2?", "answer": 4},
+    OrderedDict(answer=4, question="2+2?"),
+    AttrsRow("2+2?", 4),
+    DataRow("2+2?", 4),
+    NamedRow("2+2?", 4),
+]
+PAIRS: list[Any] = [
+    ({"question": "2+2?"}, {"answer": 4}),
+    (attrs.make_class("Asked", ["question"])("2+2?"), NamedRow("-", 4)),
+    (DataRow("2+2?", 0), {"answer": 4}),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
+def test_a_row_may_have_any_form(row: Any) -> None:
+    """Mappings and attrs, dataclass and namedtuple instances of one content are one row (E1, E62)."""
+    (example,) = make_examples([row])
+    content: Json = {"question": "2+2?", "answer": 4}
+    assert content == example.data
+    assert (hash64(content), fingerprint(content)) == (example.uid, example.fingerprint)
+    assert row is example.row
+    assert ("2+2?", 4) == (example.value("question"), example.value("answer"))
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=["mappings", "attrs and namedtuple", "dataclass and mapping"])
+def test_a_pair_is_a_row(pair: Any) -> None:
+    """`(inputs, outputs)`: both sides' fields, the inputs' first where a value is looked up (E62)."""
+    (example,) = make_examples([pair])
+    assert "2+2?" == example.value("question")
+    assert 4 == example.data["answer"]
+
+
+def test_the_whole_row_is_the_identity() -> None:
+    """A field that only the metric reads changes the uid; equal rows share it and stay two examples (E1, E3)."""
+    one, same, other = make_examples([{"q": 1, "gold": "a"}, {"gold": "a", "q": 1}, {"q": 1, "gold": "b"}])
+    assert one.uid == same.uid
+    assert one.uid != other.uid
+    assert one.fingerprint != other.fingerprint
+    assert one is not same
+
+
+def test_pairs_that_share_a_name_keep_both_values() -> None:
+    """A field on both sides: the input's value is part of the identity, and is the one that goes in (E1, E2)."""
+    first, second = make_examples([({"draft": "a"}, {"draft": "z"}), ({"draft": "b"}, {"draft": "z"})])
+    assert first.uid != second.uid
+    assert first.fingerprint != second.fingerprint
+    assert ("a", "z") == (first.value("draft"), first.data["draft"])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), {1, 2}, object()], ids=["nan", "set", "object"])
+def test_a_row_without_a_form_is_refused_by_index(bad: Any) -> None:
+    """Such rows would share one identity and each other's scores: the error names row and field (E2)."""
+    with pytest.raises(RowError, match=r"row 1: meta\.x") as caught:
+        make_examples([{"q": 1}, {"q": 2, "meta": {"x": bad}}])
+    assert (1, "meta.x") == (caught.value.row, caught.value.field)
+    assert isinstance(caught.value, UsageError)
+
+
+@pytest.mark.parametrize("row", ["text", 5, None, ["q", "a"], ("q", "a"), ({"q": 1}, "a"), DataRow])
+def test_what_is_no_row_is_refused_by_index(row: Any) -> None:
+    """The error says what a row may be (E2)."""
+    with pytest.raises(RowError, match="row 2 is or holds a") as caught:
+        make_examples([{"q": 1}, {"q": 2}, row])
+    assert 2 == caught.value.row
+
+
+def test_a_field_that_is_not_there_is_named() -> None:
+    """`value` of an unknown field is a row error that names it (E62)."""
+    (example,) = make_examples([{"q": 1}])
+    with pytest.raises(RowError, match="no field `question`") as caught:
+        example.value("question")
+    assert "question" == caught.value.field
