@@ -1,0 +1,131 @@
+"""What `burnish run` shows while it works: a live display on a terminal, few plain lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from burnish._model.events import Event
+from burnish_cli import text
+from burnish_cli.tally import Figures, Tally
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+PLAIN_EVERY = 5.0
+"""Seconds between two plain lines; milestones come at once."""
+LIVE_EVERY = 0.25
+
+
+class Progress(Protocol):
+    """Shows a run: `feed` takes its events in order, `tick` is called while nothing happens."""
+
+    def feed(self, event: Event) -> None: ...
+
+    def tick(self) -> None: ...
+
+
+@contextmanager
+def open_progress(stream: TextIO, tally: Tally, clock: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
+    """Open the display that suits the stream. After the block nothing more is written, whatever arrives."""
+    view: _Plain | _Live = _Live(stream, tally, clock) if is_terminal(stream) else _Plain(stream, tally, clock)
+    try:
+        yield view
+    finally:
+        view.close()
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a stream can redraw lines."""
+    return stream.isatty() and os.environ.get("TERM", "") != "dumb" and not os.environ.get("CI")
+
+
+def summary(figures: Figures) -> str:
+    """Write the figures as one line."""
+    return " · ".join([text.clock(figures.elapsed), *figures.against_caps(), *_scores(figures), *_speed(figures)])
+
+
+def _scores(figures: Figures) -> list[str]:
+    parts = [f"baseline {text.score(figures.baseline)}"]
+    if figures.best is not None:
+        parts.append(f"best {text.score(figures.best)} (candidate {figures.best_candidate} of {figures.candidates})")
+    return parts
+
+
+def _speed(figures: Figures) -> list[str]:
+    parts = [] if figures.rate is None else [f"{figures.rate:.1f}/s"]
+    return parts if figures.left is None else [*parts, f"at most {text.clock(figures.left)} left"]
+
+
+class _Plain:
+    """A line every few seconds at most, and one for each milestone."""
+
+    def __init__(self, stream: TextIO, tally: Tally, clock: Callable[[], float]) -> None:
+        self._stream, self._tally, self._clock = stream, tally, clock
+        self._next = clock() + PLAIN_EVERY
+        self._open = True
+
+    def feed(self, event: Event) -> None:
+        if not self._open:
+            return
+        milestone = self._tally.feed(event)
+        if milestone is not None:
+            text.write_line(self._stream, f"{text.clock(self._tally.figures().elapsed)} · {milestone}")
+        self.tick()
+
+    def tick(self) -> None:
+        if self._open and self._clock() >= self._next:
+            text.write_line(self._stream, summary(self._tally.figures()))
+            self._next = self._clock() + PLAIN_EVERY
+
+    def close(self) -> None:
+        self._open = False
+
+
+class _Live:
+    """Three lines that are redrawn in place; warnings stand above them. It starts no thread."""
+
+    def __init__(self, stream: TextIO, tally: Tally, clock: Callable[[], float]) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._tally, self._clock = tally, clock
+        self._console = Console(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
+        self._live = Live(
+            console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+        self._live.start()
+        self._next = clock()
+        self._open = True
+
+    def feed(self, event: Event) -> None:
+        if not self._open:
+            return
+        milestone = self._tally.feed(event)
+        if milestone is not None:
+            self._console.print(milestone, soft_wrap=True)
+        self.tick()
+
+    def tick(self) -> None:
+        if self._open and self._clock() >= self._next:
+            self._live.update(self._render(self._tally.figures()), refresh=True)
+            self._next = self._clock() + LIVE_EVERY
+
+    def _render(self, figures: Figures) -> RenderableType:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = Table.grid()
+        rows.add_row(ProgressBar(total=1.0, completed=figures.share(), width=min(60, self._console.width)))
+        rows.add_row(Text(" · ".join([text.clock(figures.elapsed), *_scores(figures), *_speed(figures)])))
+        rows.add_row(Text(" · ".join(figures.against_caps())))
+        return rows
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._live.stop()

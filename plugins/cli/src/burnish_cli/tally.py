@@ -1,0 +1,157 @@
+"""The figures of a run in progress: a fold of its events, with a clock beside it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+
+from burnish import Budget, Spend
+from burnish._model.events import CandidateRegistered, Event, Refused, RolloutLanded, RunEnded, Warned
+from burnish._model.state import State
+from burnish_cli import text
+
+WINDOW = 30.0
+"""Seconds that the rate is taken over."""
+
+
+@attrs.frozen(kw_only=True)
+class Figures:
+    """What a progress display shows."""
+
+    spend: Spend
+    budget: Budget
+    elapsed: float
+    baseline: float | None = None
+    """Mean on the validation rows."""
+    best: float | None = None
+    best_candidate: int | None = None
+    candidates: int = 0
+    rate: float | None = None
+    """Rollouts a second, of late."""
+    left: float | None = None
+    """Seconds until the first cap is reached at this rate: the run may be done earlier."""
+
+    def against_caps(self) -> Iterator[str]:
+        """Write each amount that is capped or worth knowing."""
+        spend, budget = self.spend, self.budget
+        yield _of(spend.metric_calls, budget.max_metric_calls, "rollout")
+        if budget.max_lm_calls is not None:
+            yield _of(spend.lm_calls, budget.max_lm_calls, "LM call")
+        if spend.requests or budget.max_requests is not None:
+            yield _of(spend.requests, budget.max_requests, "request")
+        if spend.tokens or budget.max_tokens is not None:
+            yield _of(spend.tokens, budget.max_tokens, "token")
+        if spend.cost or budget.max_cost is not None:
+            cap = "" if budget.max_cost is None else f"/{text.money(budget.max_cost)}"
+            unpriced = sum(role.unpriced for role in spend.by_role.values())
+            unknown = f" and {text.count(unpriced, 'unpriced request')}" if unpriced else ""
+            yield f"{text.money(spend.cost)}{cap}{unknown}"
+
+    def share(self) -> float:
+        """Give how much of the budget is used: the cap that is nearest, 0 to 1."""
+        budget, spend = self.budget, self.spend
+        pairs = (
+            (spend.metric_calls, budget.max_metric_calls),
+            (spend.lm_calls, budget.max_lm_calls),
+            (spend.requests, budget.max_requests),
+            (spend.tokens, budget.max_tokens),
+            (float(spend.cost), budget.max_cost),
+            (self.elapsed, budget.max_seconds),
+        )
+        return max((min(1.0, used / float(cap)) if cap else 1.0 for used, cap in pairs if cap is not None), default=0.0)
+
+
+def _of(used: int, cap: int | None, noun: str) -> str:
+    return text.count(used, noun) if cap is None else f"{used:,}/{cap:,} {noun}s"
+
+
+class Tally:
+    """Takes events in order and gives the figures; `feed` says which of them a person should be told of.
+
+    `val` are the columns that candidates are compared on. `rollouts` is what the plan asks for at most.
+    """
+
+    def __init__(
+        self, *, val: Sequence[int], budget: Budget, clock: Callable[[], float], rollouts: int | None = None
+    ) -> None:
+        self._val, self._budget, self._clock, self._rollouts = frozenset(val), budget, clock, rollouts
+        self._state = State()
+        self._began = clock()
+        self._live: deque[float] = deque()
+        self._landed: dict[int, set[int]] = {}
+        self._means: dict[int, float] = {}
+        self._baseline: int | None = None
+        self._best: int | None = None
+        self._refused: set[str] = set()
+
+    def feed(self, event: Event) -> str | None:
+        """Book an event; give a line where it is a milestone."""
+        self._state.apply(event)
+        if isinstance(event, RolloutLanded):
+            if event.source == "live":
+                self._live.append(self._clock())
+            return self._scored(event) if event.example in self._val else None
+        if isinstance(event, CandidateRegistered):
+            if self._baseline is None and event.candidate.is_empty:
+                self._baseline = event.index
+        elif isinstance(event, Warned):
+            return f"warning: {text.safe(event.message)}"
+        elif isinstance(event, Refused) and event.cap not in self._refused:
+            self._refused.add(event.cap)
+            return f"the budget is used up: {text.safe(event.cap)}"
+        elif isinstance(event, RunEnded):
+            return f"search ended: {text.safe(event.stop_reason)}"
+        return None
+
+    def _scored(self, event: RolloutLanded) -> str | None:
+        """A candidate counts once each validation row has landed; unscored rows are not averaged in."""
+        landed = self._landed.setdefault(event.candidate, set())
+        landed.add(event.example)
+        mean = self._state.matrix.mean(event.candidate, sorted(self._val)) if landed == self._val else None
+        if mean is None:
+            return None
+        first, before = event.candidate not in self._means, self._best
+        self._means[event.candidate] = mean
+        self._best = min(self._means, key=lambda index: (-self._means[index], index))
+        if first and event.candidate == self._baseline:
+            return f"baseline {text.score(mean)} on {text.count(len(self._val), 'validation row')}"
+        if self._best != before and self._best != self._baseline:
+            return f"new best {text.score(self._means[self._best])} (candidate {self._best})"
+        return None
+
+    def figures(self) -> Figures:
+        """Give the figures as of now."""
+        now = self._clock()
+        while self._live and self._live[0] < now - WINDOW:
+            self._live.popleft()
+        elapsed = now - self._began
+        rate = len(self._live) / min(WINDOW, elapsed) if self._live and elapsed > 0 else None
+        return Figures(
+            spend=self._state.spend,
+            budget=self._budget,
+            elapsed=elapsed,
+            baseline=None if self._baseline is None else self._means.get(self._baseline),
+            best=None if self._best is None else self._means[self._best],
+            best_candidate=self._best,
+            candidates=len(self._state.candidates),
+            rate=rate,
+            left=self._left(elapsed, rate),
+        )
+
+    def _left(self, elapsed: float, rate: float | None) -> float | None:
+        spend, budget = self._state.spend, self._budget
+        bounds = [cap - spend.metric_calls for cap in (budget.max_metric_calls, self._rollouts) if cap is not None]
+        if budget.max_lm_calls is not None:
+            bounds.append(budget.max_lm_calls - spend.lm_calls)
+        seconds = [max(0, bound) / rate for bound in bounds] if rate else []
+        others = (
+            (spend.requests, budget.max_requests),
+            (spend.tokens, budget.max_tokens),
+            (float(spend.cost), budget.max_cost),
+        )
+        seconds += [max(0.0, float(cap) / used - 1) * elapsed for used, cap in others if cap is not None and used]
+        if budget.max_seconds is not None:
+            seconds.append(max(0.0, budget.max_seconds - elapsed))
+        return min(seconds, default=None)
