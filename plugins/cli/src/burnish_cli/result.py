@@ -1,0 +1,238 @@
+"""`result.json`: what a run came to, for machines. Its schema is published in `schema/`; `words` says it for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from decimal import Decimal
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import cattrs
+
+from burnish import Candidate, Report, Spend
+from burnish.errors import StoreError
+
+FORMAT = "burnish.result"
+VERSION = 1
+Outcome = Literal["improved", "no improvement", "not tested"]
+
+
+@attrs.frozen(kw_only=True)
+class Rows:
+    """How many rows each split has."""
+
+    train: int
+    val: int
+    test: int
+
+
+@attrs.frozen(kw_only=True)
+class Scores:
+    """Means of baseline and winner on the validation rows, which the search has seen."""
+
+    baseline: float | None = None
+    winner: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """Baseline and winner on the untouched test rows, row by row against each other."""
+
+    rows: int
+    compared: int
+    """Rows where both have a score."""
+    baseline: float | None = None
+    """Means over the compared rows."""
+    winner: float | None = None
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    """Paired interval of the difference; None below two compared rows."""
+    confidence: float = 0.95
+    wins: int = 0
+    """Rows where the winner scored higher."""
+    losses: int = 0
+    looks: int = 1
+    """How often a run has scored these test rows: each look makes the interval less trustworthy."""
+
+
+@attrs.frozen(kw_only=True)
+class RoleSummary:
+    """What one role's calls have cost."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost: Decimal
+    unpriced: int = 0
+    """Requests whose price nobody knows; they are not in `cost`."""
+
+
+@attrs.frozen(kw_only=True)
+class SpendSummary:
+    """What the run has cost, in total and by role."""
+
+    rollouts: int
+    cached: int
+    requests: int
+    tokens: int
+    cost: Decimal
+    seconds: float
+    by_role: Mapping[str, RoleSummary] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class StrategySummary:
+    """One strategy's part in the run."""
+
+    strategy: str
+    stop_reason: str
+    baseline: float | None = None
+    best: float | None = None
+    candidates: int = 0
+    rollouts: int = 0
+    requests: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """What the winner changes of one predictor or text."""
+
+    name: str
+    instruction: bool = False
+    demos: int | None = None
+    """None: the demos are left as they are."""
+
+
+@attrs.frozen(kw_only=True)
+class ResultFile:
+    """The whole of `result.json`."""
+
+    name: str
+    run_dir: str
+    seed: int
+    stop_reason: str
+    rows: Rows
+    validation: Scores
+    spend: SpendSummary
+    finished: bool = True
+    """Whether there is nothing to resume."""
+    test: Comparison | None = None
+    strategies: tuple[StrategySummary, ...] = ()
+    changes: tuple[Change, ...] = ()
+    """Empty: the winner is the baseline."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """An improvement is one that the test rows show: the whole interval above 0."""
+        if not self.changes:
+            return "no improvement"
+        if self.test is None or self.test.interval is None:
+            return "not tested"
+        return "improved" if self.test.interval[0] > 0 else "no improvement"
+
+
+# --- from the core's values --------------------------------------------------------------------------------------
+
+
+def summarize_spend(spend: Spend) -> SpendSummary:
+    """Give a spend as the file holds it."""
+    roles = {
+        name: RoleSummary(
+            requests=role.requests,
+            input_tokens=role.usage.input_tokens,
+            output_tokens=role.usage.output_tokens,
+            cost=role.cost,
+            unpriced=role.unpriced,
+        )
+        for name, role in spend.by_role.items()
+    }
+    return SpendSummary(
+        rollouts=spend.metric_calls,
+        cached=spend.cache_hits,
+        requests=spend.requests,
+        tokens=spend.tokens,
+        cost=spend.cost,
+        seconds=round(spend.seconds, 3),
+        by_role=roles,
+    )
+
+
+def summarize_report(report: Report) -> StrategySummary:
+    """Give a strategy's report as the file holds it."""
+    return StrategySummary(
+        strategy=report.strategy,
+        stop_reason=report.stop_reason,
+        baseline=report.baseline_score,
+        best=report.best_score,
+        candidates=len(report.candidates),
+        rollouts=report.spend.metric_calls,
+        requests=report.spend.requests,
+        notes=report.notes,
+    )
+
+
+def summarize_candidate(candidate: Candidate) -> tuple[Change, ...]:
+    """Say what a candidate changes."""
+    return tuple(
+        Change(
+            name=name,
+            instruction=overlay.instruction is not None or overlay.clear_instruction,
+            demos=None if overlay.demos is None else len(overlay.demos),
+        )
+        for name, overlay in candidate.overlays.items()
+    )
+
+
+# --- the file ----------------------------------------------------------------------------------------------------
+
+
+def result_schema() -> dict[str, Any]:
+    """Give the published JSON schema of `result.json`."""
+    path = resources.files("burnish_cli") / "schema" / "result.schema.json"
+    schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return schema
+
+
+def to_json(result: ResultFile) -> dict[str, Any]:
+    """Give a result as JSON values; money is text, so that no digit is lost."""
+    converter = cattrs.Converter()
+    converter.register_unstructure_hook(Decimal, lambda amount: f"{amount:f}")
+    head = {"format": FORMAT, "version": VERSION, "name": result.name, "outcome": result.outcome}
+    return head | converter.unstructure(result)  # type: ignore[no-any-return]
+
+
+def write_result(result: ResultFile, path: Path) -> None:
+    """Write the file whole or not at all: into a file beside it, which then takes its name."""
+    new = path.with_name(path.name + ".new")
+    with open(new, "w", encoding="utf-8") as file:
+        file.write(json.dumps(to_json(result), ensure_ascii=False, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def read_result(path: Path) -> ResultFile:
+    """Read a result back. Raises `StoreError` for a file that is missing, damaged or of another version."""
+    try:
+        form = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{path} is not there: the run has not come to its end", path=str(path)) from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read: {error}", path=str(path)) from None
+    if not isinstance(form, dict) or form.get("format") != FORMAT:
+        raise StoreError(f"{path} is no {FORMAT} file", path=str(path))
+    if form.get("version") != VERSION:
+        what = f"{path} has version {form.get('version')}, this burnish reads {VERSION}"
+        raise StoreError(f"{what}; use the burnish that wrote it", path=str(path))
+    converter = cattrs.Converter()
+    converter.register_structure_hook(Decimal, lambda value, _: Decimal(value))
+    try:
+        return converter.structure(form, ResultFile)
+    except (cattrs.BaseValidationError, ArithmeticError) as error:
+        raise StoreError(f"{path} is damaged: {error}", path=str(path)) from None

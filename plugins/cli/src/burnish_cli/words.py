@@ -1,0 +1,89 @@
+"""A run's result in words, a line at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from burnish_cli import text
+from burnish_cli.result import Change, Comparison, ResultFile, RoleSummary, SpendSummary, StrategySummary
+
+
+def in_words(result: ResultFile) -> Iterator[str]:
+    """Say what a run came to, a line at a time."""
+    yield f"{text.safe(result.name)}: {verdict(result)}"
+    test = result.test
+    if test is not None:
+        compared = f"{test.compared} of {test.rows}" if test.compared < test.rows else f"{test.rows}"
+        yield _row("test", f"{_from_to(test.baseline, test.winner)} on {compared} rows{_interval(test)}")
+    means = _from_to(result.validation.baseline, result.validation.winner)
+    yield _row("validation", f"{means} on {text.count(result.rows.val, 'row')}")
+    for change in result.changes:
+        yield _row("winner", _change(change))
+    yield _row("spend", _spend(result.spend))
+    for name, role in result.spend.by_role.items():
+        yield _row("", f"{text.safe(name)}: {_role(role)}")
+    for part in result.strategies:
+        yield _row(text.safe(part.strategy), _strategy(part))
+    if not result.finished:
+        yield _row("stopped", f"{text.safe(result.stop_reason)}; `burnish resume {text.safe(result.run_dir)}` goes on")
+    for note in result.notes:
+        yield f"note: {text.safe(note)}"
+
+
+def verdict(result: ResultFile) -> str:
+    """Say in one sentence whether there is an improvement, and how that is known."""
+    if not result.changes:
+        return "no improvement: no candidate beat the baseline on the validation rows"
+    if result.outcome == "not tested":
+        return "not tested: without test rows nobody knows whether the winner is better on new ones"
+    assert result.test is not None
+    assert result.test.difference is not None
+    difference = f"{result.test.difference:+.3f}"
+    if result.outcome == "improved":
+        return f"improved by {difference} on untouched test rows"
+    if result.test.difference > 0:
+        return f"no improvement that the test rows can tell from chance ({difference})"
+    return f"no improvement on the test rows ({difference})"
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {name:<11} {value}"
+
+
+def _from_to(before: float | None, after: float | None) -> str:
+    return f"{text.score(before)} → {text.score(after)}"
+
+
+def _interval(test: Comparison) -> str:
+    if test.interval is None or test.difference is None:
+        return ""
+    low, high = test.interval
+    looks = f", look {test.looks} at these rows" if test.looks > 1 else ""
+    return f", {test.difference:+.3f} ({test.confidence:.0%} interval {low:+.3f} to {high:+.3f}{looks})"
+
+
+def _change(change: Change) -> str:
+    parts = ["a new text"] if change.instruction else []
+    if change.demos is not None:
+        parts.append(text.count(change.demos, "demo"))
+    return f"{text.safe(change.name)}: {' and '.join(parts) or 'unchanged'}"
+
+
+def _spend(spend: SpendSummary) -> str:
+    parts = [text.count(spend.rollouts, "rollout")]
+    if spend.cached:
+        parts.append(f"{spend.cached:,} from the cache")
+    parts += [text.count(spend.requests, "request"), text.count(spend.tokens, "token"), text.money(spend.cost)]
+    return " · ".join([*parts, text.clock(spend.seconds)])
+
+
+def _role(role: RoleSummary) -> str:
+    tokens = f"{role.input_tokens:,} tokens in, {role.output_tokens:,} out"
+    cost = [text.money(role.cost)] if role.cost or not role.unpriced else []
+    unknown = [f"{text.count(role.unpriced, 'request')} of unknown price"] if role.unpriced else []
+    return " · ".join([text.count(role.requests, "request"), tokens, *cost, *unknown])
+
+
+def _strategy(part: StrategySummary) -> str:
+    made = f"{text.count(part.candidates, 'candidate')}, {text.count(part.rollouts, 'rollout')}"
+    return f"{_from_to(part.baseline, part.best)} in {made}; {text.safe(part.stop_reason)}"

@@ -1,0 +1,183 @@
+"""result.json and its words."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from burnish import Candidate, Report, RoleSpend, Spend
+from burnish._model.lm import Usage
+from burnish.errors import StoreError
+from burnish_cli.result import (
+    Comparison,
+    ResultFile,
+    Rows,
+    Scores,
+    read_result,
+    result_schema,
+    summarize_candidate,
+    summarize_report,
+    summarize_spend,
+    to_json,
+    write_result,
+)
+from burnish_cli.words import in_words
+
+TASK = RoleSpend(requests=900, usage=Usage(input_tokens=90_000, output_tokens=1800), cost=Decimal("0.10"))
+PROPOSER = RoleSpend(requests=3, usage=Usage(input_tokens=5000, output_tokens=400), unpriced=3)
+SPEND = Spend(
+    metric_calls=900,
+    cache_hits=12,
+    requests=903,
+    tokens=97_200,
+    cost=Decimal("0.10"),
+    seconds=254.1234,
+    by_role={"task": TASK, "proposer": PROPOSER},
+)
+WINNER = Candidate().set_instruction("classify", "Say the category.").set_demos("classify", [{"gloss": "x"}])
+IMPROVED = Comparison(
+    rows=160, compared=159, baseline=0.231, winner=0.544, difference=0.313, interval=(0.231, 0.394), wins=60, losses=10
+)
+RESULT = ResultFile(
+    name="wordnet",
+    run_dir="runs/wordnet",
+    seed=0,
+    stop_reason="finished",
+    rows=Rows(train=60, val=80, test=160),
+    validation=Scores(baseline=0.25, winner=0.575),
+    spend=summarize_spend(SPEND),
+    test=IMPROVED,
+    strategies=(
+        summarize_report(
+            Report(strategy="bootstrap", best=WINNER, baseline_score=0.25, best_score=0.575, spend=SPEND, notes=("n",))
+        ),
+    ),
+    changes=summarize_candidate(WINNER),
+    notes=("3 rows left out",),
+)
+UNCLEAR = attrs.evolve(IMPROVED, difference=0.01, interval=(-0.02, 0.04), looks=3)
+
+
+def faults(value: Any, schema: Any, at: str = "$") -> list[str]:
+    """Check a value against the part of JSON Schema that the published schema uses."""
+    if "anyOf" in schema:
+        return [] if any(not faults(value, option, at) for option in schema["anyOf"]) else [f"{at}: none of anyOf"]
+    if "const" in schema or "enum" in schema:
+        allowed = schema.get("enum", [schema.get("const")])
+        return [] if value in allowed else [f"{at}: {value!r} not in {allowed}"]
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    types = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
+    if not any(type(value) in ((int, float) if k == "number" else (types[k],)) for k in kinds):
+        return [f"{at}: {value!r} is no {kinds}"]
+    if isinstance(value, dict):
+        known, rest = schema.get("properties", {}), schema["additionalProperties"]
+        found = [f"{at}: no {name}" for name in schema.get("required", []) if name not in value]
+        for key, inner in value.items():
+            below = known.get(key, rest)
+            found += [f"{at}.{key} unknown"] if below is False else faults(inner, below, f"{at}.{key}")
+        return found
+    if isinstance(value, list):
+        sized = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value))
+        return [] if sized and not [f for v in value for f in faults(v, schema["items"], at)] else [f"{at}: items"]
+    if isinstance(value, str):
+        return [] if re.search(schema.get("pattern", ""), value) else [f"{at}: {value!r} has another pattern"]
+    return [f"{at}: {value} too small"] if value is not None and value < schema.get("minimum", value) else []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        RESULT,
+        attrs.evolve(RESULT, test=None, finished=False, stop_reason="interrupted"),
+        attrs.evolve(RESULT, changes=(), strategies=(), validation=Scores()),
+        attrs.evolve(RESULT, test=Comparison(rows=1, compared=0), spend=summarize_spend(Spend(cost=Decimal("1E-7")))),
+    ],
+)
+def test_what_is_written_fits_the_published_schema(tmp_path: Path, result: ResultFile) -> None:
+    """The file validates, and reads back as the value that was written."""
+    write_result(result, tmp_path / "result.json")
+    form = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    assert [] == faults(form, result_schema())
+    assert result == read_result(tmp_path / "result.json")
+    assert ["result.json"] == [p.name for p in tmp_path.iterdir()]
+
+
+def test_the_schema_refuses_what_is_not_a_result() -> None:
+    """A missing key, an unknown one and a wrong type are no result: the check above can fail."""
+    form = to_json(RESULT)
+    wrong = [
+        {**form, "extra": 1},
+        {k: v for k, v in form.items() if k != "spend"},
+        {**form, "seed": "0"},
+        {**form, "outcome": "great"},
+        {**form, "spend": {**form["spend"], "cost": 0.1}},
+        {**form, "test": {**form["test"], "interval": [1]}},
+    ]
+    assert [] == [form for form in wrong if not faults(form, result_schema())]
+
+
+def test_every_key_of_the_file_is_described() -> None:
+    """The schema names exactly the keys that are written, at every depth that has fixed keys."""
+    schema = result_schema()
+    assert set(schema["properties"]) == set(schema["required"]) == set(to_json(RESULT))
+    assert {a.name for a in attrs.fields(ResultFile)} < set(schema["properties"])
+    assert {a.name for a in attrs.fields(Comparison)} == set(schema["properties"]["test"]["anyOf"][1]["properties"])
+
+
+def test_an_improvement_is_one_that_the_test_rows_show() -> None:
+    """The whole interval above 0, on untouched rows; else "no improvement" is said plainly (honest results)."""
+    cases = {
+        "improved by +0.313 on untouched test rows": RESULT,
+        "no improvement that the test rows can tell from chance (+0.010)": attrs.evolve(RESULT, test=UNCLEAR),
+        "no improvement on the test rows (-0.010)": attrs.evolve(RESULT, test=attrs.evolve(UNCLEAR, difference=-0.01)),
+        "no improvement: no candidate beat the baseline on the validation rows": attrs.evolve(RESULT, changes=()),
+        "not tested: without test rows nobody knows whether the winner is better on new ones": attrs.evolve(
+            RESULT, test=None
+        ),
+    }
+    assert [f"wordnet: {words}" for words in cases] == [next(iter(in_words(result))) for result in cases.values()]
+    outcomes = ["improved", "no improvement", "no improvement", "no improvement", "not tested"]
+    assert outcomes == [result.outcome for result in cases.values()]
+
+
+def test_the_words() -> None:
+    """A person reads scores with the interval, what changed, what it cost by role, and how to go on."""
+    stopped = attrs.evolve(RESULT, finished=False, stop_reason="interrupted\x1b[2J")
+    assert [
+        "wordnet: improved by +0.313 on untouched test rows",
+        "  test        0.231 → 0.544 on 159 of 160 rows, +0.313 (95% interval +0.231 to +0.394)",
+        "  validation  0.250 → 0.575 on 80 rows",
+        "  winner      classify: a new text and 1 demo",
+        "  spend       900 rollouts · 12 from the cache · 903 requests · 97,200 tokens · $0.1000 · 4:14",
+        "              proposer: 3 requests · 5,000 tokens in, 400 out · 3 requests of unknown price",
+        "              task: 900 requests · 90,000 tokens in, 1,800 out · $0.1000",
+        "  bootstrap   0.250 → 0.575 in 0 candidates, 900 rollouts; finished",
+        r"  stopped     interrupted\x1b[2J; `burnish resume runs/wordnet` goes on",
+        "note: 3 rows left out",
+    ] == list(in_words(stopped))
+    unclear = attrs.evolve(RESULT, test=UNCLEAR)
+    assert "look 3 at these rows" in list(in_words(unclear))[1]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    """Missing, torn, foreign and newer files each say so."""
+    path = tmp_path / "result.json"
+    form = to_json(RESULT)
+    cases = {
+        None: "is not there",
+        '{"format": ': "cannot be read",
+        '{"format": "other"}': "is no burnish.result file",
+        json.dumps({**form, "version": 2}): "has version 2, this burnish reads 1",
+        json.dumps({**form, "rows": {}}): "is damaged",
+    }
+    for content, expected in cases.items():
+        if content is not None:
+            path.write_text(content, encoding="utf-8")
+        with pytest.raises(StoreError, match=expected):
+            read_result(path)
