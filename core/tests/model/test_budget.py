@@ -7,14 +7,16 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from burnish._model.budget import Budget, RoleSpend, Spend, spend_of_calls
 from burnish._model.lm import Usage
 from burnish.errors import UsageError
 
-quick = settings(derandomize=True, deadline=None, max_examples=40, database=None)
+quick = settings(
+    derandomize=True, deadline=None, max_examples=40, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 small = st.integers(0, 6)
 cents = small.map(lambda n: Decimal(n) / 100)
 budgets = st.builds(

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from burnish._model.candidate import Candidate, Demo, Overlay, candidate_from_json, demo_from_json
@@ -19,7 +19,9 @@ from burnish._model.canonical import NotCanonicalError
 from burnish._model.parameter import PredictState
 from burnish.errors import UsageError
 
-quick = settings(derandomize=True, deadline=None, max_examples=20, database=None)
+quick = settings(
+    derandomize=True, deadline=None, max_examples=20, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 texts, numbers = st.text(max_size=5), st.floats(allow_nan=False, allow_infinity=False) | st.integers()
 cells: st.SearchStrategy[Any] = st.none() | st.booleans() | numbers | texts
 names = st.sampled_from(["q", "row", "source", "shadowed"])

@@ -13,13 +13,15 @@ from typing import Any, ClassVar
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from burnish._model.canonical import Json, NotCanonicalError, canonical_bytes, fingerprint, hash64, hex64, to_json
 from burnish.errors import UsageError
 
-quick = settings(derandomize=True, deadline=None, max_examples=30, database=None)
+quick = settings(
+    derandomize=True, deadline=None, max_examples=30, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=8

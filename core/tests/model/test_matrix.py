@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from burnish._model.evals import Eval
@@ -14,7 +14,9 @@ from burnish._model.matrix import Cell, ScoreMatrix
 from burnish._model.pareto import ParetoStatistics
 from burnish.errors import UsageError
 
-quick = settings(derandomize=True, deadline=None, max_examples=50, database=None)
+quick = settings(
+    derandomize=True, deadline=None, max_examples=50, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 tenths = st.integers(-10, 10).map(lambda n: n / 10)
 records = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), tenths, st.integers(0, 2)), max_size=25)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from burnish._model.pareto import ParetoFrontier, ParetoStatistics, ParetoView
 from burnish.errors import UsageError
 
-quick = settings(derandomize=True, deadline=None, max_examples=40, database=None)
+quick = settings(
+    derandomize=True, deadline=None, max_examples=40, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 tenths = st.integers(0, 4).map(lambda n: n / 4)
 score_rows = st.lists(st.lists(tenths, min_size=1, max_size=4), max_size=8)
 

@@ -10,15 +10,21 @@ from typing import Any, TypeVar, get_args
 import cattrs
 from cattrs.gen import make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
+from cattrs.v import format_exception
 
 from burnish._model import events as _events
 from burnish._model.candidate import Candidate, Demo, candidate_from_json, demo_from_json
 from burnish._model.trace import SpanEvent, TraceMeta
-from burnish.errors import StoreError
+from burnish.errors import BurnishError, StoreError
 
 CODEC_VERSION = 1
 
 T = TypeVar("T")
+
+def _reason(error: BaseException, kind: type | None) -> str:
+    """Say why: in our own words where the value's class refused, without the value otherwise."""
+    return str(error) if isinstance(error, BurnishError) else format_exception(error, kind)
+
 
 _DAMAGE = (
     ValueError,
@@ -108,5 +114,5 @@ def loads(text: str | bytes, cls: type[T]) -> T:
     try:
         return converter().structure(json.loads(text), cls)
     except _DAMAGE as error:
-        why = "; ".join(cattrs.transform_error(error))
+        why = "; ".join(cattrs.transform_error(error, format_exception=_reason))
         raise StoreError(f"stored {getattr(cls, '__name__', 'event')} cannot be read: {why:.500}") from error
