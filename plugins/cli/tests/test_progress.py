@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from decimal import Decimal
 
+import attrs
 import pytest
 
 from burnish import Budget, Candidate, Eval, RoleSpend, RolloutRecord, RolloutStatus
@@ -79,6 +80,15 @@ def test_baseline_and_best_are_of_whole_validation_sets(clock: Clock) -> None:
     assert ["baseline 0.500 on 2 validation rows", "new best 0.750 (candidate 1)"] == [t for t in told if t]
     figures = tally.figures()
     assert (0.5, 0.75, 1, 3) == (figures.baseline, figures.best, figures.best_candidate, figures.candidates)
+
+
+def test_test_rows_are_none_of_the_search(clock: Clock) -> None:
+    """The final test is announced once; its scores are no validation scores, though its rows count from 0 too."""
+    tally = Tally(val=range(2), budget=Budget(), clock=clock)
+    told = [tally.feed(BASELINE)]
+    told += [tally.feed(attrs.evolve(landed(0, example, 1.0), split="test")) for example in range(2)]
+    assert [None, "scoring baseline and winner on the test rows", None] == told
+    assert (None, 2) == (tally.figures().best, tally.figures().spend.metric_calls)
 
 
 def test_spend_stands_against_its_caps(clock: Clock) -> None:

@@ -85,6 +85,7 @@ class Tally:
         self._baseline: int | None = None
         self._best: int | None = None
         self._refused: set[str] = set()
+        self._tests = 0
 
     def feed(self, event: Event) -> str | None:
         """Book an event; give a line where it is a milestone."""
@@ -92,6 +93,8 @@ class Tally:
         if isinstance(event, RolloutLanded):
             if event.source == "live":
                 self._live.append(self._clock())
+            if event.split == "test":
+                return self._tested()
             return self._scored(event) if event.example in self._val else None
         if isinstance(event, CandidateRegistered):
             if self._baseline is None and event.candidate.is_empty:
@@ -104,6 +107,10 @@ class Tally:
         elif isinstance(event, RunEnded):
             return f"search ended: {text.safe(event.stop_reason)}"
         return None
+
+    def _tested(self) -> str | None:
+        self._tests += 1
+        return "scoring baseline and winner on the test rows" if self._tests == 1 else None
 
     def _scored(self, event: RolloutLanded) -> str | None:
         """A candidate counts once each validation row has landed; unscored rows are not averaged in."""
