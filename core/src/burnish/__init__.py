@@ -4,6 +4,16 @@ Start with `burnish.optimize`; to evaluate candidates yourself, with `burnish.Ev
 kinds), `burnish.hookspecs` (the hooks), `burnish.testing` (conformance). Importing this loads no plugin.
 """
 
+from burnish._edges.compose import Use as Use
+from burnish._edges.handle import RunHandle as RunHandle
+from burnish._edges.holdout import TestResult as TestResult
+from burnish._edges.plugins import PluginInfo as PluginInfo
+from burnish._edges.plugins import PluginManager as PluginManager
+from burnish._edges.run import Result as Result
+from burnish._edges.run import aoptimize as aoptimize
+from burnish._edges.run import optimize as optimize
+from burnish._edges.saved import Saved as Saved
+from burnish._edges.saved import load as load
 from burnish._model.budget import Budget as Budget
 from burnish._model.budget import RoleSpend as RoleSpend
 from burnish._model.budget import Spend as Spend
@@ -33,6 +43,7 @@ from burnish._model.pareto import ParetoView as ParetoView
 from burnish._model.report import CandidateEntry as CandidateEntry
 from burnish._model.report import Plan as Plan
 from burnish._model.report import Report as Report
+from burnish._model.stats import PairedComparison as PairedComparison
 from burnish._model.trace import Span as Span
 from burnish._model.trace import Trace as Trace
 from burnish._runtime.capture import capture as capture

@@ -46,6 +46,14 @@ class RowError(UsageError):
         super().__init__(message)
 
 
+class BudgetRefusedError(UsageError):
+    """A budget that cannot buy one round: refused before anything is spent, with the number that would."""
+
+    def __init__(self, message: str, *, cap: str, needed: int) -> None:
+        self.cap, self.needed = cap, needed
+        super().__init__(message)
+
+
 class ContextLostError(UsageError, RuntimeError):
     """A predictor under tuning was called outside its rollout, mostly from a thread started without its context."""
 

@@ -12,6 +12,9 @@ from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json
 from burnish._model.outcome import RolloutRecord
 
+Split = Literal["search", "test"]
+"""Whether a rollout belongs to the search or to the final test, whose rows never enter the matrix."""
+
 Source = Literal["live", "cache", "store", "scored"]
 """`live`: it ran. `cache`, `store`: served. `scored`: a kept output was scored, no model was called."""
 
@@ -42,6 +45,7 @@ class RolloutStarted:
     example: int
     sample: int = 0
     step: str = ""
+    split: Split = "search"
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +59,7 @@ class RolloutLanded:
     record: RolloutRecord
     source: Source = "live"
     step: str = ""
+    split: Split = "search"
 
 
 @attrs.frozen(kw_only=True)

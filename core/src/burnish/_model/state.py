@@ -58,7 +58,7 @@ class State:
     def _landed(self, event: RolloutLanded) -> None:
         record = event.record
         self.spend += rollout_spend(event)
-        if record.eval is not None and record.status.scored:
+        if record.eval is not None and record.status.scored and event.split == "search":
             self.matrix.record(event.candidate, event.example, record.eval, event.sample)
 
 

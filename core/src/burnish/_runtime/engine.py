@@ -90,8 +90,8 @@ class EvalEngine:
     async def evaluate(self, module: Any, candidate: int, subset: Sequence[int] | None = None) -> EvalOutcome:
         """Evaluate one candidate on the example indices of `subset`, None for all.
 
-        Gives `Complete(evaluation)`, or `BudgetExhausted(needed)` where the unknown part does not fit: nothing ran then.
-        Raises usage errors before anything is spent, and `MetricError` after all rows finished.
+        Gives `Complete(evaluation)`, or `BudgetExhausted(needed)` where the unknown part does not fit: nothing ran
+        then. Raises usage errors before anything is spent, and `MetricError` after all rows finished.
         """
         return await self.evaluate_many(module, [candidate], subset)
 

@@ -39,7 +39,8 @@ class RowFailedError(EvaluationError):
 async def evaluate_trainset(module: Any, rows: Iterable[Any], metric: Any) -> list[Eval]:
     """Run a program on every row and score it, 16 at once; results in row order (E59).
 
-    All rows finish; then the failure of the lowest row, if there is one, is raised as `RowFailedError` or `MetricError`.
+    All rows finish; then the failure of the lowest row, where there is one, is raised as `RowFailedError` or
+    `MetricError`.
     """
     return await evaluate_trainset_with_concurrency(module, rows, metric, DEFAULT_EVAL_CONCURRENCY)
 

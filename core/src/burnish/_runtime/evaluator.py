@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 import structlog
-import trio
 
 from burnish import abc
-from burnish._model.budget import Spend, spend_of_calls
+from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
-from burnish._model.events import CandidateRegistered, Charged, Event, Refused, RolloutLanded, RolloutStarted, Warned
+from burnish._model.events import CandidateRegistered, Charged, Event, Refused, RolloutLanded, Warned
 from burnish._model.example import Example, make_examples
-from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, Fault, RolloutRecord, RolloutStatus
-from burnish._model.state import State, rollout_spend
+from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome
+from burnish._model.state import State
 from burnish._runtime.answers import Answers
-from burnish._runtime.batch import Batch, Flight, Item, Request
+from burnish._runtime.batch import Batch, Item, Request
 from burnish._runtime.config import EngineConfig
-from burnish._runtime.fanout import fan_out
+from burnish._runtime.dispatch import Dispatcher
 from burnish._runtime.identity import Identities
 from burnish._runtime.invoke import Invoker
+from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.limiter import Limits
 from burnish._runtime.metric import MetricRunner
-from burnish._runtime.rollout import RolloutJob, Surroundings
-from burnish._runtime.run_store import RunStore
+from burnish._runtime.rollout import Surroundings
 from burnish._runtime.scope import current_models
-from burnish._runtime.target import MutableTarget, check_candidate, inputs_of
+from burnish._runtime.target import check_candidate, inputs_of
 from burnish.errors import InternalError, MetricError, RunStoppedError, UnknownIndexError
 
 Fit = Literal["whole", "leading"]
@@ -52,31 +50,28 @@ class Evaluator:
         *,
         cache: abc.Cache | None = None,
         executor: abc.Executor | None = None,
-        meter: abc.Meter | None = None,
-        store: RunStore | None = None,
+        ledger: Ledger | None = None,
+        limits: Limits | None = None,
+        journal: Journal | None = None,
         models: Mapping[str, Any] | None = None,
-        on_event: Callable[[Event], None] | None = None,
-        run: str = "run",
     ) -> None:
         self.config = config or EngineConfig()
         self.examples: tuple[Example, ...] = make_examples(examples)
         self.state = State(len(self.examples))
-        self.ledger = Ledger(self.config.budget, meter=meter, run=run)
-        self.limits = Limits()
+        self.ledger = ledger or Ledger(self.config.budget)
+        self.limits = limits or Limits()
         self.metric = MetricRunner(metric, Invoker(self.config.concurrency))
         self.models = dict(models or {})
-        self.peak_candidates = 0
+        self._journal = journal
         self._identities = Identities(self.metric, self.config.cache_salt)
         self._answers = Answers(cache, keep_traces=self.config.keep_traces == "all")
-        self._executor, self._store, self._on_event = executor, store, on_event
-        self._slots = trio.Semaphore(self.config.concurrency)
-        self._apply_lock = trio.Lock()
-        self._flights: dict[str, Flight] = {}
-        self._in_flight: dict[int, int] = {}
-        self._proven = not self.config.preflight
-        self._failures_in_row = 0
-        self._stop: Fault | None = None
+        self._dispatcher = Dispatcher(self.config, self.ledger, self._answers, executor, self)
         self._warned: set[str] = set()
+
+    @property
+    def peak_candidates(self) -> int:
+        """Most distinct candidates that were in flight at once."""
+        return self._dispatcher.peak_candidates
 
     # --- registry and events -----------------------------------------------------------------------------------
 
@@ -97,17 +92,15 @@ class Evaluator:
         return self.state.candidates[index]
 
     def emit(self, event: Event) -> None:
-        """Book an event, put it into the run store, and show it to whoever watches."""
+        """Book an event and write it into the run's journal."""
         self.state.apply(event)
-        if self._store is not None:
-            self._store.append(event)
-        if self._on_event is not None:
-            self._on_event(event)
+        if self._journal is not None:
+            self._journal.emit(event)
 
     async def flush(self) -> None:
         """Have all that happened so far committed to the run store."""
-        if self._store is not None:
-            await self._store.flush()
+        if self._journal is not None:
+            await self._journal.flush()
 
     def charge(self, spend: Spend) -> None:
         """Book spend that the caller made itself."""
@@ -144,7 +137,7 @@ class Evaluator:
         await self._look_up(batch, target, traces)
         fitting, cap = await self._admit(batch, fit)
         wanted = batch.of(requests[:fitting])
-        capped = await self._run(target, wanted, inputs, step)
+        capped = await self._dispatcher.run(self._surroundings(target), wanted, inputs, step)
         self._tell(wanted, step)
         await self.flush()
         self._raise_stop(wanted)
@@ -181,7 +174,7 @@ class Evaluator:
 
     async def _look_up(self, batch: Batch, target: abc.Target, traces: bool) -> None:
         identities = [item.identity for item in batch.items.values()]
-        if identities and self._store is not None and identities[0].baseline.volatile:
+        if identities and self._journal is not None and identities[0].baseline.volatile:
             self.warn(
                 "identity",
                 "the program, metric or model holds objects without a content identity, so that their results are not "
@@ -195,76 +188,22 @@ class Evaluator:
 
     async def _admit(self, batch: Batch, fit: Fit) -> tuple[int, str | None]:
         """Reserve what has to run: gives how many leading requests may, and the cap that refused the rest."""
-        count = len(batch.requests)
-        cap = self.ledger.refusal(batch.needed(batch.requests, self._flights))
-        if cap is not None:
-            if fit == "whole":
-                return 0, cap
-            while count and self.ledger.refusal(batch.needed(batch.requests[:count], self._flights)) is not None:
-                count -= 1
-        leaders = batch.take_off(batch.requests[:count], self._flights)
+        flights, count = self._dispatcher.flights, len(batch.requests)
+
+        def refusal() -> str | None:
+            return self.ledger.refusal(batch.needed(batch.requests[:count], flights))
+
+        cap = refusal()
+        if cap is not None and fit == "whole":
+            return 0, cap
+        while count and refusal() is not None:
+            count -= 1
+        leaders = batch.take_off(batch.requests[:count], flights)
         refused = await self.ledger.reserve_rollouts(sum(item.kept is None for item in leaders))
         if refused is not None:
-            self._ground(leaders)
+            self._dispatcher.ground(leaders)
             return 0, refused
         return count, cap
-
-    async def _run(
-        self, target: abc.Target, wanted: list[Item], inputs: Mapping[int, Mapping[str, Any]], step: str
-    ) -> str | None:
-        """Run what nobody knows and nobody else is running; gives the cap that struck inside a rollout, if one did."""
-        todo = [item for item in wanted if item.leads]
-        around = self._surroundings(target)
-        capped: list[str] = []
-
-        async def work(item: Item, release: Callable[[], None]) -> None:
-            record = await self._one(item, around, inputs[item.column], release, step)
-            if record.fault is not None and record.fault.where == "budget" and record.eval is None:
-                capped.append(record.fault.message)
-
-        def stopped() -> bool:
-            return self._stop is not None or bool(capped)
-
-        try:
-            for candidate, groups in self._waves(target, todo):
-                async with self._in_force(target, candidate):
-                    await fan_out(groups, self._slots, work, stopped=stopped)
-        finally:
-            self._ground([item for item in todo if not item.landed])
-        for item in wanted:
-            await item.wait_landed()
-        return capped[0] if capped else None
-
-    def _waves(self, target: abc.Target, todo: list[Item]) -> Iterator[tuple[Candidate | None, list[list[Item]]]]:
-        """Cut the work into fan-outs: one for all, or one a candidate where candidates are written into the program."""
-        if todo and not self._proven:
-            self._proven = True
-            yield todo[0].identity.candidate, [todo[:1]]
-            todo = todo[1:]
-        groups: dict[int, list[Item]] = {}
-        for item in todo:
-            groups.setdefault(item.candidate, []).append(item)
-        if target.injection == "ambient":
-            yield None, list(groups.values())
-        else:
-            for group in groups.values():
-                yield group[0].identity.candidate, [group]
-
-    @asynccontextmanager
-    async def _in_force(self, target: abc.Target, candidate: Candidate | None) -> AsyncIterator[None]:
-        """Bind the program to its rollouts; write the candidate into it where it cannot read one, and always restore."""
-        if target.injection == "ambient":
-            bound = getattr(target, "bound", nullcontext)
-            with bound():
-                yield
-            return
-        assert isinstance(target, MutableTarget) and candidate is not None
-        async with self._apply_lock:
-            undo = target.apply(candidate)
-            try:
-                yield
-            finally:
-                target.restore(undo)
 
     def _surroundings(self, target: abc.Target) -> Surroundings:
         return Surroundings(
@@ -276,96 +215,6 @@ class Evaluator:
             failure_score=self.config.failure_score,
             timeout=self.config.rollout_timeout,
         )
-
-    async def _one(
-        self, item: Item, around: Surroundings, inputs: Mapping[str, Any], release: Callable[[], None], step: str
-    ) -> RolloutRecord:
-        """Run one admitted rollout and record it the moment it lands."""
-        job = RolloutJob(
-            key=item.identity.key,
-            example=item.identity.example,
-            column=item.column,
-            candidate=item.identity.candidate,
-            candidate_index=item.candidate,
-            sample=item.sample,
-            inputs=inputs,
-            around=around,
-            kept=item.kept,
-        )
-        self.emit(
-            RolloutStarted(key=job.key, candidate=item.candidate, example=item.column, sample=item.sample, step=step)
-        )
-        await self.flush()
-        with self._counted(item.candidate):
-            try:
-                record = await self._execute(job)
-            except BaseException:
-                self.emit(Charged(spend=spend_of_calls(job.account.calls)))
-                raise
-        release()
-        with trio.CancelScope(shield=True):
-            await self._land(item, record, job, step)
-        return record
-
-    async def _execute(self, job: RolloutJob) -> RolloutRecord:
-        if self._executor is None:
-            return await job.here()
-        try:
-            return await self._executor.run(job)
-        except Exception as error:  # a plugin's fault must not cancel the siblings
-            fault = Fault(type=type(error).__name__, message=f"the executor failed: {error}", where="executor")
-            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=fault)
-
-    async def _land(self, item: Item, record: RolloutRecord, job: RolloutJob, step: str) -> None:
-        landed = RolloutLanded(
-            key=item.identity.key,
-            candidate=item.candidate,
-            example=item.column,
-            sample=item.sample,
-            record=record if self.config.keep_traces == "all" else attrs.evolve(record, trace=None),
-            source="live" if item.kept is None else "scored",
-            step=step,
-        )
-        if item.kept is None:
-            self.ledger.settle_rollout(rollout_spend(landed))
-        self.emit(landed)
-        await self._answers.keep(item.identity, record, job.prediction)
-        await self.flush()
-        self._judge_run(record)
-        self._flights.pop(item.identity.key, None)
-        item.land(record)
-
-    def _judge_run(self, record: RolloutRecord) -> None:
-        """Decide whether going on makes sense: no credentials, no such model, or one failure after the other."""
-        if record.status is not RolloutStatus.INFRASTRUCTURE_FAILED:
-            self._failures_in_row = 0
-        else:
-            self._failures_in_row += 1
-        limit = self.config.max_failures_in_row
-        if record.fault is not None and record.fault.fatal:
-            self._stop = record.fault
-        elif limit is not None and self._failures_in_row >= limit and record.fault is not None:
-            self._stop = attrs.evolve(
-                record.fault, message=f"{self._failures_in_row} rollouts in a row failed; the last: {record.fault}"
-            )
-
-    def _ground(self, items: list[Item]) -> None:
-        """Give back what was admitted and will not run."""
-        self.ledger.release_rollouts(sum(item.kept is None for item in items))
-        for item in items:
-            self._flights.pop(item.identity.key, None)
-            item.land(None)
-
-    @contextmanager
-    def _counted(self, candidate: int) -> Iterator[None]:
-        self._in_flight[candidate] = self._in_flight.get(candidate, 0) + 1
-        self.peak_candidates = max(self.peak_candidates, len(self._in_flight))
-        try:
-            yield
-        finally:
-            self._in_flight[candidate] -= 1
-            if not self._in_flight[candidate]:
-                del self._in_flight[candidate]
 
     # --- telling -----------------------------------------------------------------------------------------------
 
@@ -391,15 +240,15 @@ class Evaluator:
 
     def _raise_stop(self, wanted: list[Item]) -> None:
         """Raise what ends the evaluation, now that everything that ran is recorded."""
-        if self._stop is not None:
-            fault, self._stop, self._failures_in_row = self._stop, None, 0
+        fault = self._dispatcher.take_stop()
+        if fault is not None:
             raise RunStoppedError(f"the run stopped: {fault}; what was paid for is kept")
         for item in wanted:
             record = item.record
             if record is not None and record.fault is not None and record.fault.where == "metric":
                 raise MetricError(
-                    f"{record.fault.message} (row {item.column}, candidate {item.candidate}); all outputs are kept: mend "
-                    "the metric and evaluate again, and no model is called for them",
+                    f"{record.fault.message} (row {item.column}, candidate {item.candidate}); all outputs are kept: "
+                    "mend the metric and evaluate again, and no model is called for them",
                     row=item.column,
                     candidate=item.candidate,
                 )

@@ -30,7 +30,7 @@ def inline(function: F) -> F:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling gives an awaitable by declaration: an async function, method, or object with async `__call__`."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 class Invoker:

@@ -20,7 +20,12 @@ class Ledger:
     """
 
     def __init__(
-        self, budget: Budget, *, meter: abc.Meter | None = None, run: str = "", clock: Callable[[], float] = time.monotonic
+        self,
+        budget: Budget,
+        *,
+        meter: abc.Meter | None = None,
+        run: str = "",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.budget = budget
         self._meter, self._run, self._clock = meter, run, clock

@@ -57,8 +57,8 @@ class Limiter:
             self._allowed = min(float(self._ceiling), self._allowed + 1.0 / max(1.0, self._allowed))
 
     async def _acquire(self, priority: int) -> None:
-        while (wait := self._not_before - trio.current_time()) > 0:
-            await trio.sleep(wait)
+        while self._not_before > trio.current_time():  # noqa: ASYNC110 (the pause may be prolonged meanwhile)
+            await trio.sleep_until(self._not_before)
         if self._in_flight < int(self._allowed) and not self._queue:
             self._in_flight += 1
             await trio.lowlevel.cancel_shielded_checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -122,6 +123,24 @@ class FunctionTarget:
         if self._invoker is None:
             self._invoker = Invoker(threads=64)
         return await self._invoker.call(self.function, **inputs)
+
+    def copy(self) -> FunctionTarget:
+        """Give a target over a copy of the program: its own `copy()`, else a deep copy; a plain function is its own.
+
+        Raises `UsageError` where a program with predictors cannot be copied.
+        """
+        if not predictors_of(self.function):
+            return self
+        make = getattr(self.function, "copy", None)
+        try:
+            return FunctionTarget(make() if callable(make) else copy.deepcopy(self.function))
+        except Exception as error:
+            name = type(self.function).__name__
+            raise UsageError(f"{name} cannot be copied ({error}); give it a `copy()` method that gives a copy") from error
+
+    def install(self, candidate: Candidate) -> None:
+        """Write a candidate into the program for good."""
+        apply_candidate(self.function, candidate)
 
     def apply(self, candidate: Candidate) -> CandidateUndo:
         """Write a candidate into the program."""

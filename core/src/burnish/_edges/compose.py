@@ -1,0 +1,59 @@
+"""Putting a run together: components by name or as objects, opened in order and closed in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import attrs
+
+from burnish._edges.plugins import PluginManager
+from burnish.abc import Environment
+from burnish.errors import UsageError
+
+
+@attrs.frozen(init=False)
+class Use:
+    """A plugin by name with its options: `Use("sqlite", path="cache.db")`."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    def __init__(self, name: str, /, **options: Any) -> None:
+        self.__attrs_init__(name, options)
+
+
+class Composition:
+    """Opens the components of one run. What is given as an object is used as it is and not closed."""
+
+    def __init__(
+        self, stack: AsyncExitStack, plugins: PluginManager, env: Environment, file: str | None = None
+    ) -> None:
+        self._stack, self._plugins, self._env, self._file = stack, plugins, env, file
+
+    async def open(self, kind: str, what: Any) -> Any:
+        """Give the component: opened from a name or a `Use`, or the object itself; None stays None."""
+        if isinstance(what, str):
+            what = Use(what)
+        if not isinstance(what, Use):
+            return what
+        opened = self._plugins.open(kind, what.name, what.options, self._env, file=self._file)
+        return await self._stack.enter_async_context(opened)
+
+    async def models(self, by_role: Mapping[str, Any] | Any | None) -> dict[str, Any]:
+        """Give the models by role; a single model is the task's. Equal descriptions share one instance."""
+        if by_role is None:
+            return {}
+        if not isinstance(by_role, Mapping):
+            by_role = {"task": by_role}
+        opened: dict[str, Any] = {}
+        made: list[tuple[Any, Any]] = []
+        for role, what in by_role.items():
+            shared = next((model for known, model in made if known == what), None)
+            model = shared if shared is not None else await self.open("model", what)
+            if model is None:
+                raise UsageError(f"the model of the role `{role}` is None; leave the role out instead")
+            made.append((what, model))
+            opened[role] = model
+        return opened

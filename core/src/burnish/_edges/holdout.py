@@ -1,0 +1,98 @@
+"""The honest number at the end: baseline and winner on rows that the search never saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from burnish import abc
+from burnish._model.candidate import Candidate
+from burnish._model.events import Charged, Event, RolloutLanded, RolloutStarted, Warned
+from burnish._model.outcome import Complete
+from burnish._model.stats import PairedComparison, compare_paired
+from burnish._runtime.config import EngineConfig
+from burnish._runtime.engine import evaluation_of
+from burnish._runtime.evaluator import Evaluator
+
+
+@attrs.frozen(kw_only=True)
+class TestResult:
+    """Baseline and winner on the test rows, each row scored fresh."""
+
+    rows: int
+    baseline_scores: tuple[float | None, ...]
+    winner_scores: tuple[float | None, ...]
+    comparison: PairedComparison | None
+    """None where no row was scored by both."""
+    same: bool = False
+    """Whether the winner is the unchanged program: it was then scored once."""
+    complete: bool = True
+    """False where the budget ended the test early."""
+
+    __test__ = False
+
+    @property
+    def improved(self) -> bool:
+        """Whether the 95 % interval of the gain lies above 0."""
+        return not self.same and self.comparison is not None and self.comparison.improved
+
+
+class _TestJournal:
+    """Writes the test's events into the run's journal, marked as test and under the run's candidate numbers."""
+
+    def __init__(self, main: Evaluator, numbers: Sequence[int]) -> None:
+        self._main, self._numbers = main, numbers
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, (RolloutStarted, RolloutLanded)):
+            self._main.emit(attrs.evolve(event, split="test", candidate=self._numbers[event.candidate]))
+        elif isinstance(event, (Charged, Warned)):
+            self._main.emit(event)
+
+    async def flush(self) -> None:
+        await self._main.flush()
+
+
+async def compare_on_test(
+    main: Evaluator,
+    target: abc.Target,
+    testset: Sequence[Any],
+    metric: Any,
+    start: Candidate,
+    best: Candidate,
+    config: EngineConfig,
+    executor: abc.Executor | None = None,
+    models: Mapping[str, Any] | None = None,
+) -> TestResult:
+    """Score baseline and winner on the test rows, without any cache.
+
+    Raises what `Evaluator.evaluate_many` raises. Cancelled, what has landed is in the run store.
+    """
+    candidates = [start] if best == start else [start, best]
+    numbers = [main.register(candidate) for candidate in candidates]
+    bench = Evaluator(
+        testset,
+        metric,
+        config,
+        executor=executor,
+        ledger=main.ledger,
+        limits=main.limits,
+        journal=_TestJournal(main, numbers),
+        models=models,
+    )
+    indices = [bench.register(candidate) for candidate in candidates]
+    rows = range(len(bench.examples))
+    outcome = await bench.evaluate_many(target, [(index, rows) for index in indices], fit="leading", step="test")
+    done = evaluation_of(outcome)
+    nothing: tuple[float | None, ...] = (None,) * len(rows)
+    scores = [tuple(done[index].scores()) if index in done else nothing for index in indices]
+    return TestResult(
+        rows=len(rows),
+        baseline_scores=scores[0],
+        winner_scores=scores[-1],
+        comparison=compare_paired(scores[0], scores[-1]),
+        same=best == start,
+        complete=isinstance(outcome, Complete),
+    )

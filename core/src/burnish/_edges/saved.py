@@ -1,0 +1,84 @@
+"""`best.json`: a winner as a file that is readable and loads anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from burnish._model.candidate import Candidate, candidate_from_json
+from burnish._model.canonical import JsonMap, hex64
+from burnish._model.parameter import Parameter
+from burnish._runtime.files import write_atomic
+from burnish._runtime.target import apply_candidate
+from burnish.errors import StoreError, UsageError
+
+FORMAT, VERSION = "burnish.candidate", 1
+
+
+@attrs.frozen(kw_only=True)
+class Saved:
+    """A saved candidate."""
+
+    candidate: Candidate
+    scores: Mapping[str, float | None] = attrs.field(factory=dict)
+    path: str = ""
+
+    def apply(self, module: Any) -> Any:
+        """Install the candidate in a program and give the program back.
+
+        All or nothing: raises `UnknownParameterError` where the program lacks a predictor, and changes nothing then.
+        """
+        install = getattr(module, "install", None)
+        if callable(install):
+            install(self.candidate)
+        else:
+            apply_candidate(module, self.candidate)
+        return module
+
+
+def save(path: Path, candidate: Candidate, parameters: Mapping[str, Parameter], **scores: float | None) -> None:
+    """Write `best.json`: the candidate, and the texts it results in, for people to read."""
+    texts: JsonMap = {}
+    for name, parameter in parameters.items():
+        overlay = candidate.overlays.get(name)
+        changed = overlay is not None and overlay.instruction is not None
+        texts[name] = overlay.instruction if overlay is not None and changed else parameter.instruction
+    form: JsonMap = {
+        "format": FORMAT,
+        "version": VERSION,
+        "hash": hex64(candidate.stable_hash),
+        "scores": dict(scores.items()),
+        "texts": texts,
+        "candidate": candidate.to_json(),
+    }
+    write_atomic(path, json.dumps(form, ensure_ascii=False, indent=2) + "\n")
+
+
+def load(path: str | Path) -> Saved:
+    """Read a `best.json`. Raises `StoreError` for a file that is none, damaged, or of a newer version."""
+    path = Path(path)
+    try:
+        form = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}", path=str(path)) from error
+    except ValueError as error:
+        raise StoreError(f"{path} is no JSON: {error}", path=str(path)) from None
+    if not isinstance(form, dict) or form.get("format") != FORMAT:
+        raise StoreError(f'{path} is no saved candidate: it lacks `"format": "{FORMAT}"`', path=str(path))
+    if form.get("version") != VERSION:
+        raise StoreError(
+            f"{path} has version {form.get('version')!r}; this burnish reads version {VERSION}: upgrade burnish",
+            path=str(path),
+        )
+    try:
+        candidate = candidate_from_json(form.get("candidate"))
+    except UsageError as error:
+        raise StoreError(f"{path}: {error}", path=str(path)) from None
+    if form.get("hash") not in (None, hex64(candidate.stable_hash)):
+        raise StoreError(f"{path}: the content does not match its hash; the file was changed", path=str(path))
+    scores = form.get("scores")
+    return Saved(candidate=candidate, scores=scores if isinstance(scores, dict) else {}, path=str(path))
