@@ -185,7 +185,7 @@ def burnish_sinks() -> Iterable[abc.Spec[abc.Sink]]:
             name="jsonl",
             open=open_jsonl,
             options=JsonlOptions,
-            capabilities={"persistent"},
+            capabilities={"persistent", "deduplicates"},
             summary="a run's events as lines of JSON",
         )
     ]
