@@ -28,6 +28,16 @@ def inline(function: F) -> F:
     return function
 
 
+def exposed(function: F) -> F:
+    """Mark a function so that a configuration may name it as `module:attribute`.
+
+    A configuration is data: without the mark it could call whatever can be imported. Objects of burnish (programs,
+    metrics, models) need none.
+    """
+    function.__burnish_exposed__ = True  # type: ignore[attr-defined]
+    return function
+
+
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling gives an awaitable by declaration: an async function, method, or object with async `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
