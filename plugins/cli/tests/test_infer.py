@@ -66,7 +66,7 @@ def test_the_label(tmp_path: Path, prompt: str, table: str, wishes: dict[str, An
 @pytest.mark.parametrize(
     ("prompt", "table", "wishes", "expected"),
     [
-        ("Classify.", "q,a\nx,1\n", {}, "prompt.md: has no place for a row's values; where one goes, write for example `{{q}}`"),
+        ("Classify.", "q,a\nx,1\n", {}, "prompt.md: has no place for a row's values; where one goes"),
         ("{{p}}", "q,a\nx,1\n", {}, "prompt.md: holds `{{p}}`, but "),
         ("{{q_x}}", "q x,Q X,a\nx,y,1\n", {}, "could be the columns `q x` and `Q X`"),
         ("{{q}}", "q,a,b\nx,1,n\n", {}, "which of `a`, `b` is the label? Say it with `--label`"),

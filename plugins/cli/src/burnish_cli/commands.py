@@ -1,0 +1,92 @@
+"""The commands that read and list: `show`, `plugins`, `doctor`. They import no program and spend nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from burnish import PluginInfo, PluginManager
+from burnish.abc import KINDS
+from burnish_cli import text
+from burnish_cli.exits import Exit
+from burnish_cli.result import read_result, to_json
+from burnish_cli.words import in_words
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on stdout."""
+    print(json.dumps(value, ensure_ascii=True))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines on stdout, whatever its encoding."""
+    for line in lines:
+        text.write_line(sys.stdout, line)
+
+
+def show_run(run: Path, *, as_json: bool) -> Exit:
+    """Print a run's result, in words or as its file holds it."""
+    result = read_result(run / "result.json" if run.is_dir() or run.suffix != ".json" else run)
+    if as_json:
+        print_json(to_json(result))
+    else:
+        print_lines(in_words(result))
+    return Exit.FINISHED
+
+
+def list_plugins(*, as_json: bool) -> Exit:
+    """Print kind, name and distribution of every installed component, and which of them clash."""
+    infos = PluginManager(variables=os.environ).available()
+    clashes = _clashes(infos)
+    if as_json:
+        print_json({"plugins": [attrs.asdict(info) for info in infos], "clashes": clashes})
+    else:
+        print_lines(_table(infos))
+        for name, offered_by in clashes.items():
+            print_lines([f"clash: {text.safe(name)} is offered by {text.safe(' and '.join(offered_by))}"])
+    return Exit.FINISHED
+
+
+def _clashes(infos: Sequence[PluginInfo]) -> dict[str, list[str]]:
+    by_id: dict[str, list[str]] = {}
+    for info in infos:
+        if not info.blocked:
+            by_id.setdefault(info.id, []).append(info.distribution)
+    return {name: sorted(found) for name, found in by_id.items() if len(found) > 1}
+
+
+def _table(infos: Sequence[PluginInfo]) -> list[str]:
+    if not infos:
+        return ["no component is installed"]
+    rows = [
+        (info.kind, info.name, f"{info.distribution} {info.version}", "blocked" if info.blocked else _kind(info.kind))
+        for info in infos
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return [
+        "  ".join([*(text.safe(cell).ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+        for row in rows
+    ]
+
+
+def _kind(kind: str) -> str:
+    return "" if kind in KINDS else f"there is no kind `{text.safe(kind)}`"
+
+
+def check_plugins(*, as_json: bool) -> Exit:
+    """Import every component; exit code 2 where one cannot be used."""
+    manager = PluginManager(variables=os.environ)
+    faults = manager.check()
+    if as_json:
+        found = [{"plugin": info.id, "distribution": info.distribution, "fault": str(error)} for info, error in faults]
+        print_json({"checked": len(manager.available()), "faults": found})
+    else:
+        print_lines(f"{text.safe(info.id)} ({text.safe(info.distribution)}): {text.safe(str(e))}" for info, e in faults)
+        print_lines([f"{text.count(len(manager.available()), 'component')} checked, {len(faults)} unusable"])
+    return Exit.WRONG_INPUT if faults else Exit.FINISHED
