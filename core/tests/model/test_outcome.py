@@ -43,7 +43,8 @@ def test_scores_and_coverage_show_what_is_missing() -> None:
 def test_completed_gives_the_payload_or_none() -> None:
     """`Complete` gives the evaluation of one candidate or the tuple of several, `BudgetExhausted` None (E44)."""
     one, two = over(1.0), over(0.0)
-    assert one == Complete(evaluations=(one,)).completed() == Complete(evaluations=(one,)).evaluation
+    assert one == Complete((one,), single=True).completed() == Complete((one,)).evaluation
+    assert (one,) == Complete((one,)).completed()
     assert (one, two) == Complete(evaluations=(one, two)).completed()
     exhausted = BudgetExhausted(needed=3, stage="full", partial=one)
     assert exhausted.completed() is None  # type: ignore[func-returns-value]

@@ -74,7 +74,7 @@ def _demos(rows: Iterable[Mapping[str, Any]] | None) -> tuple[Demo, ...] | None:
     return tuple(row if isinstance(row, Demo) else Demo(row) for row in rows)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Overlay:
     """A partial change of one predictor or text: what is None is left alone.
 

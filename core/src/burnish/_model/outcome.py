@@ -90,7 +90,7 @@ class RolloutRecord:
         return self.status is RolloutStatus.SUCCEEDED and self.eval is None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class RolloutOutcome:
     """One requested row's result."""
 
@@ -107,7 +107,7 @@ class RolloutOutcome:
     """Whether it was served instead of run."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class CandidateEval:
     """One candidate over the requested rows, in request order."""
 
@@ -131,11 +131,13 @@ class CandidateEval:
         return [None if r.eval is None else r.eval.score for r in self.rollouts]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Complete:
     """Everything that was asked for was evaluated (rows that could not be scored included)."""
 
     evaluations: tuple[CandidateEval, ...]
+    single: bool = False
+    """Whether one candidate was asked for, not a list of them: `completed()` gives it bare then."""
 
     @property
     def evaluation(self) -> CandidateEval:
@@ -143,12 +145,12 @@ class Complete:
         (only,) = self.evaluations
         return only
 
-    def completed(self) -> CandidateEval | tuple[CandidateEval, ...] | None:
+    def completed(self) -> CandidateEval | tuple[CandidateEval, ...]:
         """Give the payload: the evaluation of `evaluate`, the tuple of `evaluate_many`."""
-        return self.evaluations[0] if len(self.evaluations) == 1 else self.evaluations
+        return self.evaluation if self.single else self.evaluations
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class BudgetExhausted:
     """The rest did not fit the budget."""
 
@@ -165,14 +167,14 @@ class BudgetExhausted:
         """Give None."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Rejected:
     """The minibatch mean did not pass the threshold."""
 
     minibatch: CandidateEval
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Promoted:
     """The minibatch mean passed the threshold; `full` is the evaluation on all rows."""
 
@@ -180,7 +182,7 @@ class Promoted:
     full: CandidateEval
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Undecided:
     """The minibatch holds unscored rows, so that its mean is no verdict."""
 

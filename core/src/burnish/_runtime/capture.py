@@ -36,16 +36,16 @@ _recorder: ContextVar[Recorder | None] = ContextVar("burnish_recorder", default=
 _parent: ContextVar[int | None] = ContextVar("burnish_parent_span", default=None)
 
 
-def as_data(value: Any) -> Json:
-    """Give a value's JSON form, or its `repr` where it has none: traces hold data, never live objects."""
+def as_data(value: Any, depth: int = 0) -> Json:
+    """Give a value's JSON form, with the type's name for what has none: traces hold data, never live objects."""
     try:
         return to_json(value)
     except NotCanonicalError:
-        if isinstance(value, Mapping):
-            return {str(k): as_data(v) for k, v in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [as_data(v) for v in value]
-        return repr(value)[:2000]
+        if depth < 8 and isinstance(value, Mapping):
+            return {str(k): as_data(v, depth + 1) for k, v in value.items()}
+        if depth < 8 and isinstance(value, (list, tuple)):
+            return [as_data(v, depth + 1) for v in value]
+        return f"<{type(value).__name__}>"
 
 
 def data_map(values: Mapping[str, Any]) -> dict[str, Json]:

@@ -93,7 +93,8 @@ class EvalEngine:
         Gives `Complete(evaluation)`, or `BudgetExhausted(needed)` where the unknown part does not fit: nothing ran
         then. Raises usage errors before anything is spent, and `MetricError` after all rows finished.
         """
-        return await self.evaluate_many(module, [candidate], subset)
+        outcome = await self.evaluate_many(module, [candidate], subset)
+        return attrs.evolve(outcome, single=True) if isinstance(outcome, Complete) else outcome
 
     async def evaluate_many(
         self, module: Any, candidates: Sequence[int], subset: Sequence[int] | None = None
