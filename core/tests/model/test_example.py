@@ -104,3 +104,11 @@ def test_a_field_that_is_not_there_is_named() -> None:
     with pytest.raises(RowError, match="no field `question`") as caught:
         example.value("question")
     assert "question" == caught.value.field
+
+
+def test_only_the_first_side_of_a_pair_goes_into_a_program() -> None:
+    """The outputs of a pair are the metric's alone, so that gold cannot leak into the program (E62)."""
+    (pair,) = make_examples([({"question": "2+2?"}, {"answer": 4})])
+    assert {"question": "2+2?"} == pair.inputs()
+    (row,) = make_examples([{"question": "2+2?", "answer": 4}])
+    assert {"question": "2+2?", "answer": 4} == row.inputs()

@@ -36,6 +36,11 @@ class Example:
                 return fields[field]
         raise RowError(f"the row has no field `{field}`", field=field)
 
+    def inputs(self) -> Mapping[str, Any]:
+        """Give the fields that may go into a program, as the user's row holds them: of a pair its first side alone."""
+        side = self.row[0] if _is_pair(self.row) else self.row
+        return _fields(side) or {}
+
 
 def make_examples(rows: Iterable[Any]) -> tuple[Example, ...]:
     """Make examples of rows: mappings, attrs, dataclass or namedtuple instances, or `(inputs, outputs)` pairs of those.

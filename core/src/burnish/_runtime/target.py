@@ -183,21 +183,21 @@ def inputs_of(example: Example, index: int, fields: Sequence[abc.InputField] | N
     Raises `RowError` naming row and field where a required one is missing, naming both types where one is mistyped
     (E62).
     """
+    given = example.inputs()
     if fields is None:
-        row = example.row[0] if isinstance(example.row, tuple) and not hasattr(example.row, "_fields") else example.data
-        return dict(row)
+        return dict(given)
     picked: dict[str, Any] = {}
     for field in fields:
-        if field.name not in example.data:
+        if field.name not in given:
             if field.required:
-                have = ", ".join(f"`{name}`" for name in example.data) or "nothing"
+                have = ", ".join(f"`{name}`" for name in given) or "nothing"
                 raise RowError(
                     f"row {index} has no field `{field.name}`, which the program needs; it has {have}",
                     row=index,
                     field=field.name,
                 )
             continue
-        value = example.value(field.name)
+        value = given[field.name]
         if not _fits(value, field.annotation):
             raise RowError(
                 f"row {index}, field `{field.name}`: the program takes {field.annotation.__name__}, the row holds "
