@@ -158,7 +158,8 @@ def test_the_words() -> None:
         "              proposer: 3 requests · 5,000 tokens in, 400 out · 3 requests of unknown price",
         "              task: 900 requests · 90,000 tokens in, 1,800 out · $0.1000",
         "  bootstrap   0.250 → 0.575 in 0 candidates, 900 rollouts; finished",
-        r"  stopped     interrupted\x1b[2J; `burnish resume runs/wordnet` goes on",
+        r"  stopped     interrupted\x1b[2J; run it again: what the cache holds is not paid twice",
+        "  files       runs/wordnet",
         "note: 3 rows left out",
     ] == list(in_words(stopped))
     unclear = attrs.evolve(RESULT, test=UNCLEAR)

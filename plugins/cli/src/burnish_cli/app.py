@@ -48,6 +48,179 @@ def _version() -> str:
 
 
 @app.command
+def run(
+    config: Path = Path("burnish.toml"),
+    *,
+    seed: int | None = None,
+    name: str | None = None,
+    require_improvement: bool = False,
+    json_: Json = False,
+) -> int:
+    """Search for better texts as a configuration file describes it.
+
+    Parameters
+    ----------
+    config
+        The file; relative paths in it start at its directory.
+    seed
+        In place of the file's.
+    name
+        Of the run directory `runs/<name>`, in place of the file's.
+    require_improvement
+        Give exit code 1 where the test rows show no improvement.
+    json_
+        Print the result as one JSON object.
+    """
+    from burnish_cli.work import Output, run_file
+
+    return run_file(config, Output(as_json=json_, require_improvement=require_improvement), seed=seed, name=name)
+
+
+@app.command
+def plan(config: Path = Path("burnish.toml"), *, json_: Json = False) -> int:
+    """Say what a run would do and cost at most; nothing is spent.
+
+    Parameters
+    ----------
+    config
+        The file; relative paths in it start at its directory.
+    json_
+        Print the plan as one JSON object.
+    """
+    from burnish_cli.work import Output, run_file
+
+    return run_file(config, Output(as_json=json_, plan_only=True))
+
+
+@app.command
+def tune(
+    prompt: Path,
+    *,
+    data: Path,
+    metric: str = "exact_match",
+    model: Annotated[str | None, Parameter(env_var="BURNISH_MODEL")] = None,
+    label: str | None = None,
+    id_: Annotated[str | None, Parameter(name="--id")] = None,
+    strategy: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ("bootstrap",),
+    max_metric_calls: int | None = None,
+    max_requests: int | None = None,
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    max_seconds: float | None = None,
+    train: str | None = None,
+    val: str | None = None,
+    test: str | None = None,
+    seed: int = 0,
+    concurrency: int = 16,
+    name: str | None = None,
+    plan_only: bool = False,
+    require_improvement: bool = False,
+    json_: Json = False,
+) -> int:
+    """Tune a prompt file on rows of data; no configuration file is needed.
+
+    Parameters
+    ----------
+    prompt
+        A text with `{{name}}` where a row's value goes.
+    data
+        The rows: JSONL or CSV.
+    metric
+        Name of a metric, or `module:attribute`.
+    model
+        Name of a model plugin, with the model's id behind a slash: `openai/gpt-5-mini`. None: the only one installed.
+    label
+        Column that replies are compared with. None: the one that the prompt does not read.
+    id_
+        Column that names a row. None: `id`, where its values differ.
+    strategy
+        Name of a strategy; given again, the next starts from its best.
+    max_metric_calls
+        Cap on rollouts. Without any cap: what the plan needs.
+    max_requests
+        Cap on requests to models, retries included.
+    max_tokens
+        Cap on tokens.
+    max_cost
+        Cap in US dollars.
+    max_seconds
+        Cap on time.
+    train
+        Count, fraction or file of the rows to learn from.
+    val
+        Count, fraction or file of the rows that candidates are compared on.
+    test
+        Count, fraction or file of the rows that only baseline and winner see.
+    seed
+        Of the search.
+    concurrency
+        Rollouts at once.
+    name
+        Of the run directory `runs/<name>`.
+    plan_only
+        Say what would be done, and stop.
+    require_improvement
+        Give exit code 1 where the test rows show no improvement.
+    json_
+        Print the result as one JSON object.
+    """
+    from burnish_cli.wishes import make_wishes
+    from burnish_cli.work import Output
+    from burnish_cli.work import tune as tune_prompt
+
+    caps = {
+        "max_metric_calls": max_metric_calls,
+        "max_requests": max_requests,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "max_seconds": max_seconds,
+    }
+    wishes = make_wishes(
+        prompt=prompt,
+        data=data,
+        metric=metric,
+        model=model,
+        strategy=strategy,
+        caps=caps,
+        sizes={"train": train, "val": val, "test": test},
+        label=label,
+        id=id_,
+        seed=seed,
+        concurrency=concurrency,
+        name=name,
+    )
+    output = Output(as_json=json_, plan_only=plan_only, require_improvement=require_improvement)
+    return tune_prompt(wishes, output)
+
+
+@app.command
+def evaluate(
+    config: Path = Path("burnish.toml"),
+    *,
+    candidate: Path | None = None,
+    require_improvement: bool = False,
+    json_: Json = False,
+) -> int:
+    """Score the program on the test rows, and a saved candidate beside it.
+
+    Parameters
+    ----------
+    config
+        The file; relative paths in it start at its directory.
+    candidate
+        A `best.json`. None: the program as it is, alone.
+    require_improvement
+        Give exit code 1 where the test rows show no improvement of the candidate over the program as it is.
+    json_
+        Print the result as one JSON object.
+    """
+    from burnish_cli.work import Output
+    from burnish_cli.work import evaluate as evaluate_file
+
+    return evaluate_file(config, candidate, Output(as_json=json_, require_improvement=require_improvement))
+
+
+@app.command
 def show(run: Path, *, json_: Json = False) -> int:
     """Show what a run came to.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 
@@ -15,28 +13,18 @@ from burnish import PluginInfo, PluginManager
 from burnish.abc import KINDS
 from burnish_cli import text
 from burnish_cli.exits import Exit
+from burnish_cli.output import print_json, print_lines
 from burnish_cli.result import read_result, to_json
 from burnish_cli.words import in_words
-
-
-def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object on stdout."""
-    print(json.dumps(value, ensure_ascii=True))
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines on stdout, whatever its encoding."""
-    for line in lines:
-        text.write_line(sys.stdout, line)
 
 
 def show_run(run: Path, *, as_json: bool) -> Exit:
     """Print a run's result, in words or as its file holds it."""
     result = read_result(run / "result.json" if run.is_dir() or run.suffix != ".json" else run)
     if as_json:
-        print_json(to_json(result))
+        print_json(to_json(result), sys.stdout)
     else:
-        print_lines(in_words(result))
+        print_lines(in_words(result), sys.stdout)
     return Exit.FINISHED
 
 
@@ -45,11 +33,12 @@ def list_plugins(*, as_json: bool) -> Exit:
     infos = PluginManager(variables=os.environ).available()
     clashes = _clashes(infos)
     if as_json:
-        print_json({"plugins": [attrs.asdict(info) for info in infos], "clashes": clashes})
+        print_json({"plugins": [attrs.asdict(info) for info in infos], "clashes": clashes}, sys.stdout)
     else:
-        print_lines(_table(infos))
+        print_lines(_table(infos), sys.stdout)
         for name, offered_by in clashes.items():
-            print_lines([f"clash: {text.safe(name)} is offered by {text.safe(' and '.join(offered_by))}"])
+            line = f"clash: {text.safe(name)} is offered by {text.safe(' and '.join(offered_by))}"
+            text.write_line(sys.stdout, line)
     return Exit.FINISHED
 
 
@@ -85,8 +74,9 @@ def check_plugins(*, as_json: bool) -> Exit:
     faults = manager.check()
     if as_json:
         found = [{"plugin": info.id, "distribution": info.distribution, "fault": str(error)} for info, error in faults]
-        print_json({"checked": len(manager.available()), "faults": found})
+        print_json({"checked": len(manager.available()), "faults": found}, sys.stdout)
     else:
-        print_lines(f"{text.safe(info.id)} ({text.safe(info.distribution)}): {text.safe(str(e))}" for info, e in faults)
-        print_lines([f"{text.count(len(manager.available()), 'component')} checked, {len(faults)} unusable"])
+        found_lines = [f"{info.id} ({info.distribution}): {error}" for info, error in faults]
+        total = f"{text.count(len(manager.available()), 'component')} checked, {len(faults)} unusable"
+        print_lines((text.safe(line) for line in [*found_lines, total]), sys.stdout)
     return Exit.WRONG_INPUT if faults else Exit.FINISHED

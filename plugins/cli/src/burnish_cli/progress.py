@@ -27,6 +27,9 @@ class Progress(Protocol):
 
     def tick(self) -> None: ...
 
+    def say(self, line: str) -> None:
+        """Show a line of the command's own."""
+
 
 @contextmanager
 def open_progress(stream: TextIO, tally: Tally, clock: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
@@ -73,8 +76,12 @@ class _Plain:
             return
         milestone = self._tally.feed(event)
         if milestone is not None:
-            text.write_line(self._stream, f"{text.clock(self._tally.figures().elapsed)} · {milestone}")
+            self.say(milestone)
         self.tick()
+
+    def say(self, line: str) -> None:
+        if self._open:
+            text.write_line(self._stream, f"{text.clock(self._tally.figures().elapsed)} · {line}")
 
     def tick(self) -> None:
         if self._open and self._clock() >= self._next:
@@ -106,8 +113,12 @@ class _Live:
             return
         milestone = self._tally.feed(event)
         if milestone is not None:
-            self._console.print(milestone, soft_wrap=True)
+            self.say(milestone)
         self.tick()
+
+    def say(self, line: str) -> None:
+        if self._open:
+            self._console.print(line, soft_wrap=True)
 
     def tick(self) -> None:
         if self._open and self._clock() >= self._next:

@@ -18,6 +18,7 @@ from burnish.errors import StoreError
 
 FORMAT = "burnish.result"
 VERSION = 1
+Command = Literal["run", "evaluate"]
 Outcome = Literal["improved", "no improvement", "not tested"]
 
 
@@ -57,6 +58,8 @@ class Comparison:
     losses: int = 0
     looks: int = 1
     """How often a run has scored these test rows: each look makes the interval less trustworthy."""
+    fingerprint: str = ""
+    """Of the test rows' content: the same rows, the same text."""
 
 
 @attrs.frozen(kw_only=True)
@@ -113,6 +116,7 @@ class ResultFile:
     """The whole of `result.json`."""
 
     name: str
+    command: Command = "run"
     run_dir: str
     seed: int
     stop_reason: str

@@ -14,18 +14,21 @@ def in_words(result: ResultFile) -> Iterator[str]:
     test = result.test
     if test is not None:
         compared = f"{test.compared} of {test.rows}" if test.compared < test.rows else f"{test.rows}"
-        yield _row("test", f"{_from_to(test.baseline, test.winner)} on {compared} rows{_interval(test)}")
-    means = _from_to(result.validation.baseline, result.validation.winner)
-    yield _row("validation", f"{means} on {text.count(result.rows.val, 'row')}")
+        means = _from_to(test.baseline, test.winner) if result.changes else text.score(test.baseline)
+        yield _row("test", f"{means} on {compared} rows{_interval(test) if result.changes else ''}")
+    if result.command == "run":
+        means = _from_to(result.validation.baseline, result.validation.winner)
+        yield _row("validation", f"{means} on {text.count(result.rows.val, 'row')}")
     for change in result.changes:
         yield _row("winner", _change(change))
     yield _row("spend", _spend(result.spend))
     for name, role in result.spend.by_role.items():
         yield _row("", f"{text.safe(name)}: {_role(role)}")
-    for part in result.strategies:
+    for part in result.strategies if result.command == "run" else ():
         yield _row(text.safe(part.strategy), _strategy(part))
     if not result.finished:
-        yield _row("stopped", f"{text.safe(result.stop_reason)}; `burnish resume {text.safe(result.run_dir)}` goes on")
+        yield _row("stopped", f"{text.safe(result.stop_reason)}; run it again: what the cache holds is not paid twice")
+    yield _row("files", text.safe(result.run_dir))
     for note in result.notes:
         yield f"note: {text.safe(note)}"
 
@@ -33,6 +36,8 @@ def in_words(result: ResultFile) -> Iterator[str]:
 def verdict(result: ResultFile) -> str:
     """Say in one sentence whether there is an improvement, and how that is known."""
     if not result.changes:
+        if result.command == "evaluate":
+            return "the program as it is"
         return "no improvement: no candidate beat the baseline on the validation rows"
     if result.outcome == "not tested":
         return "not tested: without test rows nobody knows whether the winner is better on new ones"

@@ -1,0 +1,115 @@
+"""From a configuration to what a run takes: rows, program and components. Nothing is spent here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from burnish import Environment, PluginManager, Use
+from burnish.abc import Strategy
+from burnish.errors import PluginNotFoundError, UsageError
+from burnish_cli.config import Component, Config, ProgramConfig
+from burnish_cli.references import load_reference
+from burnish_cli.result import Command
+from burnish_cli.split import Splits, load_splits
+
+
+@attrs.frozen(kw_only=True)
+class Job:
+    """A run, ready to be planned or started."""
+
+    config: Config
+    file: str | None
+    """The configuration file, for messages about plugins' options."""
+    splits: Splits
+    program: Any
+    metric: Any
+    strategies: tuple[Any, ...]
+    models: Mapping[str, Any]
+    cache: Any
+    sinks: tuple[Any, ...]
+    run_dir: Path
+    plugins: PluginManager
+    env: Environment
+    command: Command = "run"
+
+
+def prepare(
+    config: Config, *, file: str | None, run_dir: Path, strategies: tuple[Strategy, ...] | None = None
+) -> Job:
+    """Read the rows, load the program, and check that each named plugin is there.
+
+    `strategies` take the place of the configured ones. Imports each `module:attribute`. Raises configuration and plugin
+    errors.
+    """
+    splits = load_splits(config)
+    plugins = PluginManager(variables=os.environ)
+    parts = _Parts(plugins, config.base_dir)
+    return Job(
+        config=config,
+        file=file,
+        splits=splits,
+        program=load_program(config.program, config),
+        metric=parts.get("metric", config.metric, "metric"),
+        strategies=parts.all("strategy", config.strategy) if strategies is None else strategies,
+        models={role: parts.get("model", c, f"models.{role}") for role, c in config.models.items()},
+        cache=parts.cache(config.cache),
+        sinks=parts.all("sink", config.sink),
+        run_dir=run_dir,
+        plugins=plugins,
+        env=Environment(base_dir=config.base_dir, variables=os.environ),
+    )
+
+
+@attrs.frozen
+class _Parts:
+    plugins: PluginManager
+    base_dir: Path
+
+    def get(self, kind: str, component: Component, where: str) -> Any:
+        """Give an object, or a plugin by name that is known to be there."""
+        if component.is_reference:
+            if component.options:
+                raise UsageError(f"{where}: `{component.use}` is an object and takes no options here")
+            return load_reference(component.use, self.base_dir, where=where)
+        self.plugins.spec(kind, component.use)
+        return Use(component.use, **component.options)
+
+    def all(self, kind: str, components: Sequence[Component]) -> tuple[Any, ...]:
+        """Give each of a list."""
+        return tuple(self.get(kind, c, f"{kind} #{number}") for number, c in enumerate(components, start=1))
+
+    def cache(self, component: Component | None) -> Any:
+        """Without a word a file that all runs of the directory share, so that nothing is paid twice."""
+        if component is None:
+            return Use("sqlite", path=str(runs_dir(self.base_dir) / "cache.db"))
+        return None if component.use == "none" else self.get("cache", component, "cache")
+
+
+def load_program(program: ProgramConfig, config: Config) -> Any:
+    """Make or import the program."""
+    if program.use is not None:
+        return load_reference(program.use, config.base_dir, where="program.use")
+    try:
+        import burnish_programs
+    except ModuleNotFoundError:
+        raise PluginNotFoundError("signatures and prompt files need the distribution `burnish-programs`") from None
+    return burnish_programs.Predict(program.signature, instruction=program.instruction)
+
+
+def runs_dir(base_dir: Path) -> Path:
+    """Where run directories stand."""
+    return base_dir / "runs"
+
+
+def next_dir(base_dir: Path, name: str) -> Path:
+    """Give the first of `runs/<name>`, `runs/<name>-2`, ... that is not there yet."""
+    path, number = runs_dir(base_dir) / name, 1
+    while path.exists():
+        number += 1
+        path = runs_dir(base_dir) / f"{name}-{number}"
+    return path

@@ -1,0 +1,104 @@
+"""What a run will do and cost at most, before it does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import attrs
+import trio
+
+from burnish import Budget, Candidate, Plan, Use
+from burnish._model.example import make_examples
+from burnish._runtime.target import as_target
+from burnish.abc import MetricInfo, Problem, Strategy
+from burnish_cli import text
+from burnish_cli.config import SPLITS
+from burnish_cli.job import Job
+
+
+@attrs.frozen(kw_only=True)
+class RunPlan:
+    """The strategies' plans, in order, and the final test."""
+
+    strategies: tuple[tuple[str, Plan], ...]
+    test: int
+    """Rollouts that are set aside for baseline and winner on the test rows."""
+
+    @property
+    def rollouts(self) -> int:
+        """Upper bound of the whole run."""
+        return sum(plan.rollouts for _, plan in self.strategies) + self.test
+
+
+def make_plan(job: Job) -> RunPlan:
+    """Ask each strategy what it may do. Raises what opening them raises; nothing is spent."""
+    return trio.run(_make_plan, job)
+
+
+async def _make_plan(job: Job) -> RunPlan:
+    rows = [*job.splits.values("val"), *job.splits.values("train")]
+    val = len(job.splits.val)
+    problem = Problem(
+        parameters=as_target(job.program).parameters(),
+        val=tuple(range(val)),
+        train=tuple(range(val, len(rows))),
+        start=Candidate(),
+        metric=MetricInfo(),
+        seed=job.config.seed,
+        examples=make_examples(rows),
+    )
+    async with AsyncExitStack() as stack:
+        plans = []
+        for what in job.strategies:
+            strategy: Strategy = what
+            if isinstance(what, Use):
+                opened = job.plugins.open("strategy", what.name, what.options, job.env, file=job.file)
+                strategy = await stack.enter_async_context(opened)
+            name = what.name if isinstance(what, Use) else type(what).__name__
+            plans.append((name, strategy.plan(problem)))
+        return RunPlan(strategies=tuple(plans), test=2 * len(job.splits.test))
+
+
+def to_json(job: Job, plan: RunPlan) -> dict[str, Any]:
+    """Give a plan as JSON values."""
+    return {
+        "rows": {name: len(getattr(job.splits, name)) for name in SPLITS},
+        "strategies": [{"strategy": name, **attrs.asdict(part)} for name, part in plan.strategies],
+        "test": plan.test,
+        "rollouts": plan.rollouts,
+        "budget": {name: str(cap) if name == "max_cost" else cap for name, cap in _caps(job.config.budget).items()},
+        "run_dir": str(job.run_dir),
+        "notes": list(job.splits.notes),
+    }
+
+
+def in_words(job: Job, plan: RunPlan) -> Iterator[str]:
+    """Say what will happen, a line at a time."""
+    splits, data = job.splits, job.config.data
+    sizes = f"{len(splits.train):,} train, {len(splits.val):,} validation, {len(splits.test):,} test rows"
+    columns = f"{_names(data.inputs.values())} → {_names(data.labels.values()) or 'no label'}"
+    yield f"data      {text.safe(columns)}; {sizes}"
+    roles = ", ".join(f"{role}: {component.use}" for role, component in job.config.models.items())
+    yield f"models    {text.safe(roles) or 'the program brings its own'}"
+    for name, part in plan.strategies:
+        proposals = f", {text.count(part.proposer_calls, 'proposer call')}" if part.proposer_calls else ""
+        note = f"; {text.safe(part.note)}" if part.note else ""
+        made = text.count(part.candidates, "candidate")
+        yield f"strategy  {text.safe(name)}: at most {text.count(part.rollouts, 'rollout')} for {made}{proposals}{note}"
+    if plan.test:
+        yield f"test      {text.count(plan.test, 'rollout')} for baseline and winner, set aside beforehand"
+    caps = ", ".join(f"{name} = {cap}" for name, cap in _caps(job.config.budget).items()) or "no cap"
+    yield f"budget    {caps}; the plan needs at most {text.count(plan.rollouts, 'rollout')}"
+    yield f"run       {text.safe(str(job.run_dir))}"
+    for note in splits.notes:
+        yield f"note: {text.safe(note)}"
+
+
+def _names(columns: Iterable[str]) -> str:
+    return ", ".join(f"`{column}`" for column in columns)
+
+
+def _caps(budget: Budget) -> dict[str, Any]:
+    return {name: cap for name, cap in attrs.asdict(budget, recurse=False).items() if cap is not None}

@@ -1,0 +1,65 @@
+"""The command line of `burnish tune` as values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from burnish import Budget, PluginManager
+from burnish.errors import PluginNotFoundError, UsageError
+from burnish_cli.config import Component, Size
+from burnish_cli.infer import Wishes
+
+
+def make_wishes(
+    *,
+    prompt: Path,
+    data: Path,
+    metric: str,
+    model: str | None,
+    strategy: Sequence[str],
+    caps: Mapping[str, int | float | None],
+    sizes: Mapping[str, str | None],
+    **rest: Any,
+) -> Wishes:
+    """Read what was typed. Raises `UsageError` naming the option, `PluginNotFoundError` where a model must be named."""
+    amounts: dict[str, Any] = {name: cap for name, cap in caps.items() if cap is not None}
+    splits: dict[str, Any] = {name: read_size(name, size) for name, size in sizes.items() if size is not None}
+    return Wishes(
+        prompt=prompt,
+        data=data,
+        metric=Component(use=metric),
+        strategy=tuple(Component(use=name) for name in strategy),
+        models={"task": model_component(model)},
+        budget=Budget(**amounts),
+        **splits,
+        **rest,
+    )
+
+
+def read_size(name: str, size: str) -> Size:
+    """Read a count, a fraction or a file."""
+    for kind in (int, float):
+        try:
+            number = kind(size)
+        except ValueError:
+            continue
+        if number < 0 or (kind is float and not 0 < number < 1):
+            raise UsageError(f"--{name} {size} is neither a count nor a fraction between 0 and 1")
+        return number
+    return size
+
+
+def model_component(model: str | None) -> Component:
+    """Read `plugin` or `plugin/model`; None takes the only model that is installed."""
+    if model is not None:
+        use, _, name = model.partition("/")
+        return Component(use=use, options={"model": name} if name else {})
+    names = [info.name for info in PluginManager(variables=os.environ).available("model") if not info.blocked]
+    if len(names) == 1:
+        return Component(use=names[0])
+    if not names:
+        raise PluginNotFoundError("no model is installed; install burnish-openai and say `--model openai/<id>`")
+    raise PluginNotFoundError(f"several models are installed ({', '.join(names)}); say which by `--model`")

@@ -1,0 +1,115 @@
+"""The commands that run a program: `run`, `plan`, `tune`, `evaluate`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import attrs
+
+from burnish import Budget, Candidate, Engine, Plan, Report, load
+from burnish.abc import Problem
+from burnish.errors import UsageError
+from burnish_cli import plan as plans
+from burnish_cli import words
+from burnish_cli.exits import Exit
+from burnish_cli.infer import Wishes, infer
+from burnish_cli.job import Job, next_dir, prepare, runs_dir
+from burnish_cli.output import print_json, print_lines
+from burnish_cli.result import ResultFile, to_json
+from burnish_cli.runner import execute
+from burnish_cli.structure import load_config
+
+
+@attrs.frozen(kw_only=True)
+class Output:
+    """What the command line says of the output and of the exit code."""
+
+    as_json: bool = False
+    require_improvement: bool = False
+    plan_only: bool = False
+    stream: TextIO = attrs.field(factory=lambda: sys.stdout)
+    """Where the result goes; progress goes to stderr."""
+
+    @contextlib.contextmanager
+    def kept_clean(self) -> Iterator[None]:
+        """With `--json` stdout is one JSON object: what a program or a plugin prints goes to stderr then."""
+        with contextlib.redirect_stdout(sys.stderr) if self.as_json else contextlib.nullcontext():
+            yield
+
+
+def run_file(path: Path, output: Output, *, seed: int | None = None, name: str | None = None) -> Exit:
+    """Run a configuration file, or say what that would do."""
+    config = load_config(path)
+    config = attrs.evolve(config, seed=config.seed if seed is None else seed, name=name or config.name)
+    with output.kept_clean():
+        job = prepare(config, file=str(path), run_dir=runs_dir(config.base_dir) / str(config.name))
+        return _carry_out(job, output)
+
+
+def tune(wishes: Wishes, output: Output) -> Exit:
+    """Infer a configuration, give it the budget that its plan needs where none is set, and run it."""
+    config = infer(wishes)
+    with output.kept_clean():
+        job = prepare(config, file=None, run_dir=next_dir(config.base_dir, str(config.name)))
+        if config.budget.is_unlimited:
+            budget = Budget(max_metric_calls=plans.make_plan(job).rollouts)
+            job = attrs.evolve(job, config=attrs.evolve(config, budget=budget))
+        return _carry_out(job, output)
+
+
+def evaluate(path: Path, candidate: Path | None, output: Output) -> Exit:
+    """Score the program as it is on the test rows, and a candidate beside it where one is given."""
+    config = load_config(path)
+    given = Candidate() if candidate is None else load(candidate).candidate
+    with output.kept_clean():
+        run_dir = next_dir(config.base_dir, f"{config.name}-evaluation")
+        job = prepare(config, file=str(path), run_dir=run_dir, strategies=(Given(given),))
+        if not job.splits.test:
+            raise UsageError(f"{path}: `data.test` gives no rows, and an evaluation is one of the test rows")
+        job = attrs.evolve(job, command="evaluate")
+        return _finish(execute(job, stream=sys.stderr, rollouts=2 * len(job.splits.test)), output)
+
+
+@attrs.frozen
+class Given:
+    """A strategy that searches nothing: its best is the candidate that it was given."""
+
+    candidate: Candidate
+    replay_version = 1
+
+    async def compile(self, engine: Engine, problem: Problem) -> Report:
+        """Check that the program can take the candidate. Raises usage errors where it cannot."""
+        engine.register(self.candidate)
+        return Report(strategy="given", best=self.candidate, seed=problem.seed)
+
+    def plan(self, problem: Problem) -> Plan:
+        """Say that it asks for nothing."""
+        return Plan(rollouts=0)
+
+
+def _carry_out(job: Job, output: Output) -> Exit:
+    plan = plans.make_plan(job)
+    lines = plans.in_words(job, plan)
+    if output.plan_only:
+        if output.as_json:
+            print_json(plans.to_json(job, plan), output.stream)
+        else:
+            print_lines(lines, output.stream)
+        return Exit.FINISHED
+    print_lines(lines, sys.stderr)
+    return _finish(execute(job, stream=sys.stderr, rollouts=plan.rollouts), output)
+
+
+def _finish(result: ResultFile, output: Output) -> Exit:
+    if output.as_json:
+        print_json(to_json(result), output.stream)
+    else:
+        print_lines(words.in_words(result), output.stream)
+    if not result.finished:
+        return Exit.STOPPED
+    missed = output.require_improvement and result.outcome != "improved"
+    return Exit.NO_IMPROVEMENT if missed else Exit.FINISHED
