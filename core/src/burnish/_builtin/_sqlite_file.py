@@ -23,6 +23,8 @@ APPLICATION_ID = 0x6275726E
 """What SQLite's header says of whose file it is: "burn"."""
 SCHEMA = 1
 """SQLite's `user_version`; a file with a higher one was written by a later burnish."""
+BUSY_TIMEOUT = 5.0
+"""Seconds that one statement waits for a lock inside SQLite."""
 PATIENCE = 30.0
 """Seconds that a lock of another process is waited for."""
 CHECKED_BYTES = 64 << 20
@@ -111,13 +113,13 @@ def is_damage(error: BaseException) -> bool:
     return code_of(error) in _DAMAGED
 
 
-def patiently(action: Callable[[], T], patience: float = PATIENCE) -> T:
-    """Do it again while another process holds a lock, for so many seconds.
+def patiently(action: Callable[[], T]) -> T:
+    """Do it again while another process holds a lock, for `PATIENCE` seconds.
 
     SQLite's own busy timeout does not cover all of it: changes of the journal mode and the recovery of a log left by a
     killed process answer "busy" at once.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return action()
@@ -166,7 +168,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _plain_connection(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
 
 
 def _look_at_header(path: Path) -> None:
