@@ -1,18 +1,43 @@
-"""Structuring a user's table into a plugin's options class: strictly, with errors that name the place."""
+"""Structuring a user's table into a plugin's options class: strictly, with errors that name the place.
+
+Nothing is guessed: no number out of text, no list out of a text's letters, no key that the class does not have. Types
+that an option may have: text, numbers, `Decimal`, `Path`, enums, `Literal`, unions, tuples, lists, sets, mappings,
+other attrs classes, and any class of which a Python caller gives an instance.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import enum
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from decimal import Decimal
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, ForwardRef, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
-import cattrs
 
-from burnish.errors import ConfigError
+from burnish.errors import BurnishError, ConfigError, first_line
+
+_SCALARS: Mapping[type, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "text"),
+    int: ((int,), "a whole number"),
+    bool: ((bool,), "true or false"),
+    float: ((int, float), "a number"),
+    Path: ((str, Path), "a path"),
+    Decimal: ((int, float, str, Decimal), "an amount"),
+    NoneType: ((NoneType,), "nothing"),
+}
+"""What each type takes, and how a message calls it."""
+
+_SEQUENCES: Mapping[Any, Callable[[Sequence[Any]], Any]] = {
+    **dict.fromkeys((tuple, Sequence, Collection, Iterable), tuple),
+    **dict.fromkeys((frozenset, AbstractSet), frozenset),
+    list: list,
+    set: set,
+}
+"""What is made of a list, by the type that asks for one; tuples where it does not say, so that options stay frozen."""
 
 
 class OptionsError(ConfigError):
@@ -24,9 +49,11 @@ class OptionsError(ConfigError):
         super().__init__("\n".join(f"{head}{where}{f'.{path}' if path else ''}: {what}" for path, what in faults))
 
 
-class _Wrong(ValueError):
-    def __init__(self, value: Any, expected: str) -> None:
-        super().__init__(f"expected {expected}, got {type(value).__name__} {value!r:.60}")
+class _Wrong(Exception):
+    """Faults below one value: path from there, and text."""
+
+    def __init__(self, *faults: tuple[str, str]) -> None:
+        self.faults = faults
 
 
 def structure_options(options: type | None, table: Mapping[str, Any], *, where: str, file: str | None = None) -> Any:
@@ -34,81 +61,217 @@ def structure_options(options: type | None, table: Mapping[str, Any], *, where: 
 
     Raises `OptionsError` naming every unknown key (with the nearest known one), missing key and wrong type at once.
     """
+    if not isinstance(table, Mapping):
+        raise OptionsError(where, [("", f"expected a table, got {_shown(table)}")], file)
     if options is None:
         if table:
-            raise OptionsError(where, [(key, "this plugin takes no options") for key in table], file)
+            raise OptionsError(where, [(str(key), "this plugin takes no options") for key in table], file)
         return None
     try:
-        return _strict().structure(dict(table), options)
-    except cattrs.BaseValidationError as error:
-        raise OptionsError(where, list(_faults(error, "")), file) from None
-    except (ValueError, TypeError) as error:
-        raise OptionsError(where, [("", str(error))], file) from None
+        return _attrs(table, options)
+    except _Wrong as wrong:
+        raise OptionsError(where, [(path.lstrip("."), what) for path, what in wrong.faults], file) from wrong.__cause__
 
 
-@lru_cache(maxsize=1)
-def _strict() -> cattrs.Converter:
-    """A converter that guesses nothing: no text for numbers, no text for lists, no unknown keys."""
-    c = cattrs.Converter(forbid_extra_keys=True, detailed_validation=True)
-    exact = ((str, (str,), "text"), (int, (int,), "a whole number"), (bool, (bool,), "true or false"))
-    for kind, given, words in exact:
-        c.register_structure_hook(kind, _of(kind, given, words))
-    c.register_structure_hook(float, _of(float, (int, float), "a number"))
-    c.register_structure_hook(Path, lambda value, _: Path(_of(str, (str, Path), "a path")(str(value), str)))
-    c.register_structure_hook(Decimal, lambda value, _: Decimal(_of(str, (int, float, str), "an amount")(value, str)))
-    c.register_structure_hook_func(lambda kind: kind in (Any, object), lambda value, _: value)
-    c.register_structure_hook_func(_is_sequence, lambda value, kind: _sequence(c, value, kind))
-    return c
+def _read(value: Any, kind: Any) -> Any:
+    """Check a value against a type. Raises `_Wrong`."""
+    kind = _bare(kind)
+    origin = get_origin(kind) or kind
+    if kind in (Any, object) or isinstance(kind, (ForwardRef, TypeVar, str)):
+        return value
+    if origin in (Union, UnionType):
+        return _union(value, kind)
+    if origin is Literal:
+        return _literal(value, kind)
+    if kind in _SCALARS:
+        return _scalar(value, kind)
+    if origin in _SEQUENCES:
+        return _sequence(value, kind, origin)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(value, kind)
+    if isinstance(kind, type) and attrs.has(kind):
+        return value if isinstance(value, kind) else _attrs(value, kind)
+    return _instance(value, kind, origin)
 
 
-def _of(kind: type, given: tuple[type, ...], words: str) -> Callable[[Any, Any], Any]:
-    def structure(value: Any, _: Any) -> Any:
-        if type(value) not in given:
-            raise _Wrong(value, words)
-        return kind(value)
-
-    return structure
-
-
-def _is_sequence(kind: Any) -> bool:
-    return get_origin(kind) is tuple
-
-
-def _sequence(c: cattrs.Converter, value: Any, kind: Any) -> tuple[Any, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise _Wrong(value, "a list")
-    inner = kind.__args__[0]
-    return tuple(c.structure(item, inner) for item in value)
+def _bare(kind: Any) -> Any:
+    """Take the wrappings off a type: `None` for its class, `Annotated`, `NewType`, `type` aliases."""
+    while True:
+        inner = getattr(kind, "__supertype__", None) or getattr(kind, "__value__", None)
+        if kind is None:
+            return NoneType
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif inner is not None and not isinstance(kind, type):
+            kind = inner
+        else:
+            return kind
 
 
-def _faults(error: BaseException, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(error, cattrs.BaseValidationError):
-        for inner in error.exceptions:
-            yield from _faults(inner, _below(path, inner))
-    elif isinstance(error, cattrs.ForbiddenExtraKeysError):
-        for key in sorted(error.extra_fields):
-            yield _join(path, key), _unknown(key, error.cl)
-    elif isinstance(error, KeyError):
-        yield path, "is missing"
-    else:
-        yield path, str(error)
+def _scalar(value: Any, kind: type) -> Any:
+    given, _ = _SCALARS[kind]
+    if not isinstance(value, given) or (isinstance(value, bool) and kind is not bool):
+        raise _expected(kind, value)
+    if kind is NoneType or isinstance(value, kind):
+        return value
+    try:
+        made = kind(str(value)) if kind is Decimal else kind(value)
+    except ArithmeticError:
+        raise _expected(kind, value) from None
+    if isinstance(made, Decimal) and not made.is_finite():
+        raise _expected(kind, value)
+    return made
 
 
-def _below(path: str, error: BaseException) -> str:
-    for note in getattr(error, "__notes__", ()):
-        if isinstance(note, cattrs.AttributeValidationNote):
-            return _join(path, note.name)
-        if isinstance(note, cattrs.IterableValidationNote):
-            return f"{path}[{note.index}]"
-    return path
+def _literal(value: Any, kind: Any) -> Any:
+    for choice in get_args(kind):
+        if type(choice) is type(value) and choice == value:
+            return choice
+    raise _expected(kind, value)
 
 
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+def _union(value: Any, kind: Any) -> Any:
+    """Take the member whose type the value already has, else the first that takes it."""
+    members = [_bare(member) for member in get_args(kind)]
+    for member in sorted(members, key=lambda m: m is not type(value)):
+        try:
+            return _read(value, member)
+        except _Wrong as wrong:
+            # A table can only have been meant for the one member that takes tables: say what is wrong in there.
+            if _alone(members, member, value):
+                raise wrong from wrong.__cause__
+    raise _expected(kind, value)
 
 
-def _unknown(key: str, kind: type) -> str:
-    known = [a.name for a in attrs.fields(kind)]
+def _alone(members: Sequence[Any], member: Any, value: Any) -> bool:
+    def takes(kind: Any) -> bool:
+        origin = get_origin(kind) or kind
+        if isinstance(value, Mapping):
+            return isinstance(origin, type) and (attrs.has(origin) or issubclass(origin, Mapping))
+        return isinstance(value, (list, tuple)) and origin in _SEQUENCES
+
+    return [member] == [m for m in members if takes(m)]
+
+
+def _sequence(value: Any, kind: Any, origin: Any) -> Any:
+    make, inner = _SEQUENCES[origin], get_args(kind)
+    if not isinstance(value, (list, tuple)) and not (make in (set, frozenset) and isinstance(value, AbstractSet)):
+        raise _expected(kind, value)
+    items = list(value)
+    kinds = [inner[0] if inner else Any] * len(items)
+    if make is tuple and inner and inner[-1] is not Ellipsis:
+        kinds = list(inner)
+        if len(kinds) != len(items):
+            raise _Wrong(("", f"expected a list of {len(kinds)}, got one of {len(items)}"))
+    read = _each((f"[{i}]", item, k) for i, (item, k) in enumerate(zip(items, kinds, strict=True)))
+    try:
+        return make(read)
+    except TypeError:  # a set of what cannot be in a set
+        raise _expected(kind, value) from None
+
+
+def _mapping(value: Any, kind: Any) -> dict[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise _expected(kind, value)
+    key_kind, kind = get_args(kind) or (Any, Any)
+    keys = _each((f".{key}", key, key_kind) for key in value)
+    return dict(zip(keys, _each((f".{key}", item, kind) for key, item in value.items()), strict=True))
+
+
+def _attrs(value: Any, kind: type) -> Any:
+    if not isinstance(value, Mapping):
+        raise _expected(kind, value)
+    fields = {field.alias: field for field in attrs.fields(attrs.resolve_types(kind)) if field.init}
+    wrong = [(f".{key}", _unknown(str(key), list(fields))) for key in value if key not in fields]
+    wrong += [(f".{k}", "is missing") for k, f in fields.items() if f.default is attrs.NOTHING and k not in value]
+    known = [key for key in value if key in fields]
+    items: list[Any] = []
+    try:
+        items = _each((f".{key}", value[key], Any if fields[key].type is None else fields[key].type) for key in known)
+    except _Wrong as error:
+        wrong += error.faults
+    if wrong:
+        raise _Wrong(*wrong)
+    try:
+        return kind(**dict(zip(known, items, strict=True)))
+    except Exception as error:
+        raise _Wrong(_refused(error)) from error
+
+
+def _each(items: Iterator[tuple[str, Any, Any]]) -> list[Any]:
+    """Read several values and gather all their faults."""
+    made, wrong = [], []
+    for path, value, kind in items:
+        try:
+            made.append(_read(value, kind))
+        except _Wrong as error:
+            wrong += [(f"{path}{below}", what) for below, what in error.faults]
+    if wrong:
+        raise _Wrong(*wrong)
+    return made
+
+
+def _instance(value: Any, kind: Any, origin: Any) -> Any:
+    """Take an instance of any other class, or an enum's value."""
+    if isinstance(kind, enum.EnumMeta) and not isinstance(value, kind):
+        choices: list[enum.Enum] = list(kind)
+        for choice in choices:
+            if type(choice.value) is type(value) and choice.value == value:
+                return choice
+    try:
+        fits = isinstance(value, origin)
+    except TypeError:  # no class at all, or a protocol that cannot be checked: the plugin's author meant anything
+        fits = True
+    if not fits:
+        raise _expected(kind, value)
+    return value
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def _expected(kind: Any, value: Any) -> _Wrong:
+    return _Wrong(("", f"expected {_words(kind)}, got {_shown(value)}"))
+
+
+def _words(kind: Any) -> str:
+    """Say what a type takes, as the writer of a configuration file would."""
+    kind = _bare(kind)
+    origin = get_origin(kind) or kind
+    if kind in _SCALARS:
+        return _SCALARS[kind][1]
+    if origin in (Union, UnionType):
+        members = [_words(m) for m in map(_bare, get_args(kind)) if m is not NoneType]
+        return " or ".join(dict.fromkeys(members))
+    if origin is Literal or isinstance(kind, enum.EnumMeta):
+        choices = get_args(kind) if origin is Literal else [choice.value for choice in kind]
+        return " or ".join(f'"{c}"' if isinstance(c, str) else _shown(c) for c in choices)
+    if origin in _SEQUENCES:
+        return "a list"
+    if isinstance(origin, type) and (attrs.has(origin) or issubclass(origin, Mapping)):
+        return "a table"
+    return f"a {getattr(origin, '__name__', origin)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value) if value is None else str(value).lower()
+    if isinstance(value, (str, int, float)):
+        kind = next(k for k in (str, int, float) if isinstance(value, k))
+        return f"{_SCALARS[kind][1]} {value!r:.60}"
+    kinds = ((Mapping, "a table"), ((list, tuple), "a list"))
+    return next((words for kind, words in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
+
+
+def _unknown(key: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean `{near[0]}`? " if near else ""
     return f"is not a known option; {hint}known: {', '.join(known) or 'none'}"
+
+
+def _refused(error: Exception) -> tuple[str, str]:
+    """Say why a class refused its values: its validators' own words, with the key where attrs tells it."""
+    match error.args:
+        case (message, attrs.Attribute() as field, *_):
+            return f".{field.alias}", str(message)
+    return "", str(error) if isinstance(error, (BurnishError, ValueError, TypeError)) else first_line(error)
