@@ -62,6 +62,7 @@ def result(place: Path, run: str = "burnish") -> dict[str, Any]:
     return form
 
 
+@pytest.mark.slow
 def test_a_run_from_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The plan and plain progress go to stderr, the result to stdout and into the run directory (scenario 66)."""
     assert 0 == main(["run"])
@@ -77,3 +78,150 @@ def test_a_run_from_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [{"name": "leaf", "instruction": True, "demos": None}] == form["changes"]
     names = {path.name for path in (place / "runs" / "burnish").iterdir()}
     assert {"burnish.lock", "run.db", "best.json", "result.json"} <= names
+
+
+@pytest.mark.slow
+def test_json_is_one_object(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json stdout is the result and nothing else: what the program prints goes to stderr."""
+    assert 0 == main(["run", "burnish.toml", "--json", "--name", "other", "--seed", "7"])
+    out, err = capsys.readouterr()
+    assert result(place, "other") == json.loads(out)
+    assert 7 == json.loads(out)["seed"]
+    assert "printed by the program" in err
+    assert 0 == main(["show", "runs/other", "--json"])
+    assert json.loads(out) == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_no_improvement_is_said_plainly(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A candidate that wins nothing is no improvement; exit code 1 only where it was asked for."""
+    change(place, ("toy_parts:good", "toy_parts:useless"))
+    assert 1 == main(["run", "--require-improvement"])
+    assert "burnish: no improvement" in capsys.readouterr().out
+    assert 0 == main(["run", "--name", "again"])
+    assert "no improvement" == result(place, "again")["outcome"]
+    assert 0 == main(["show", "runs/again"])
+    assert "again: no improvement: no candidate beat the baseline" in capsys.readouterr().out
+
+
+def test_a_plan_spends_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Upper bounds by strategy, the test set aside, the caps; no run directory, no call."""
+    assert 0 == main(["plan", "--json"])
+    plan = json.loads(capsys.readouterr().out)
+    assert (64, 40, {"max_metric_calls": 100}) == (plan["rollouts"], plan["test"], plan["budget"])
+    assert {"train": 4, "val": 12, "test": 20} == plan["rows"]
+    assert 0 == main(["plan"])
+    assert "the plan needs at most 64 rollouts" in capsys.readouterr().out
+    assert not (place / "runs").exists()
+    assert 0 == sys.modules["toy_parts"].model.calls
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "expected"),
+    [
+        ("seed = 1", "seeds = 1", 2, "burnish.toml:2: seeds: is not a known key; did you mean `seed`?"),
+        ("rows.jsonl", "row.jsonl", 2, "row.jsonl: not found; did you mean `rows.jsonl`?"),
+        ('inputs = ["q"]', 'inputs = ["Q"]', 2, "has no column `Q`"),
+        ("test = 20", "test = 90", 2, "has 40 different rows; train 4 + val 12 + test 90 need 106"),
+        ("toy_parts:metric", "toy_parts:unmarked", 2, "metric: `toy_parts:unmarked` is neither an object of burnish"),
+        ("toy_parts:metric", "toy_parts:metrics", 2, "names `metrics`, which is not there; did you mean `metric`?"),
+        ("toy_parts:metric", "os:getcwd", 2, "is neither an object of burnish nor a marked function"),
+        ("toy_parts:metric", "no_such:metric", 2, "the module `no_such` is not there"),
+        ("toy_parts:metric", "no_such", 2, "no metric named `no_such` is installed; there is: "),
+        ("toy_parts:Program", "toy_parts:Leaf", 2, "program.use: `toy_parts:Leaf` is neither"),
+        ('use = "toy_parts:good"', 'use = "toy_parts:good"\nk = 1', 2, "strategy #1: `toy_parts:good` is an object"),
+        ("[budget]", '[cache]\nuse = "sqlite"\npaths = "x"\n[budget]', 2, "cache `sqlite`.paths: is not"),
+        ("= 100", "= 30", 4, "max_metric_calls = 30 buys nothing"),
+    ],
+)
+def test_wrong_input_spends_nothing(
+    place: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, code: int, expected: str
+) -> None:
+    """Plain text on stderr that says what and where, an exit code that says whose fault, and no model call (62)."""
+    change(place, (old, new))
+    assert code == main(["run", "--json"])
+    out, err = capsys.readouterr()
+    assert "" == out
+    assert expected in err
+    assert "burnish: error: " in err
+    assert "Traceback" not in err
+    assert 0 == (sys.modules["toy_parts"].model.calls if "toy_parts" in sys.modules else 0)
+
+
+@pytest.mark.slow
+def test_a_run_directory_is_used_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second run of the same name is refused before anything is spent; the first one's files stay."""
+    assert 0 == main(["run"])
+    before = result(place)
+    capsys.readouterr()
+    assert 2 == main(["run"])
+    assert "holds a run already" in capsys.readouterr().err
+    assert before == result(place)
+
+
+@pytest.mark.slow
+def test_what_was_paid_is_not_paid_again(place: Path) -> None:
+    """Runs of one directory share a cache unless the file says otherwise; test rows are always scored fresh."""
+    assert 0 == main(["run"])
+    assert 0 == main(["run", "--name", "second"])
+    spend = result(place, "second")["spend"]
+    assert (40, 24) == (spend["rollouts"], spend["cached"])
+    change(place, ("[budget]", '[cache]\nuse = "none"\n[budget]'))
+    assert 0 == main(["run", "--name", "third"])
+    assert 64 == result(place, "third")["spend"]["rollouts"]
+
+
+@pytest.mark.slow
+def test_looks_at_test_rows_are_counted(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each further run on the same test rows says which look it is; evaluating a saved candidate is a look too."""
+    assert 0 == main(["run"])
+    assert 0 == main(["evaluate", "--candidate", "runs/burnish/best.json", "--require-improvement"])
+    assert "(95% interval +0.260 to +0.740, look 2 at these rows)" in capsys.readouterr().out
+    form = result(place, "burnish-evaluation")
+    assert ("evaluate", "improved", 40) == (form["command"], form["outcome"], form["spend"]["rollouts"])
+    assert 0 == main(["evaluate"])
+    out = capsys.readouterr().out
+    assert "burnish-evaluation-2: the program as it is" in out
+    assert "test        0.500 on 20 rows" in out
+    assert 3 == result(place, "burnish-evaluation-2")["test"]["looks"]
+
+
+@pytest.mark.slow
+def test_a_candidate_of_another_program_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A saved candidate that names a predictor which the program lacks costs nothing."""
+    assert 0 == main(["run"])
+    path = place / "runs" / "burnish" / "best.json"
+    form = json.loads(path.read_text(encoding="utf-8"))
+    form["candidate"] = {"stem": form["candidate"]["leaf"]}
+    path.write_text(json.dumps({**form, "hash": None}), encoding="utf-8")
+    calls = sys.modules["toy_parts"].model.calls
+    assert 2 == main(["evaluate", "--candidate", str(path)])
+    assert "predictor `stem` not found; the program has: `leaf`" in capsys.readouterr().err
+    assert calls == sys.modules["toy_parts"].model.calls
+
+
+@pytest.mark.slow
+def test_an_interrupt_keeps_the_best_so_far(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SIGINT ends the search; what is known is written and shown, and exit code 3 says that there was more to do."""
+    change(place, ("toy_parts:good", "toy_parts:interrupted"))
+    assert 3 == main(["run"])
+    out, err = capsys.readouterr()
+    assert "stopping, the best so far is kept" in err
+    assert "stopped     cancelled; run it again" in out
+    form = result(place)
+    assert ("cancelled", False, None, 12) == (
+        form["stop_reason"],
+        form["finished"],
+        form["test"],
+        form["spend"]["rollouts"],
+    )
+    assert (place / "runs" / "burnish" / "best.json").exists()
+
+
+def test_a_broken_metric_stops_the_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names the metric's own words, made harmless; the outputs that were paid for are kept."""
+    change(place, ("toy_parts:metric", "toy_parts:broken_metric"))
+    assert 3 == main(["run"])
+    err = capsys.readouterr().err
+    assert r"ValueError: no score\x1b[2J" in err
+    assert "Traceback" not in err

@@ -39,10 +39,10 @@ def report_error(error: BaseException) -> Exit:
 def _code(error: BaseException) -> Exit:
     from burnish import errors
 
+    if isinstance(error, (errors.BudgetRefusedError, errors.BudgetExceededError)):
+        return Exit.BUDGET_REFUSED
     if isinstance(error, (errors.UsageError, errors.PluginError, errors.StoreError)):
         return Exit.WRONG_INPUT
-    if isinstance(error, errors.BudgetExceededError):
-        return Exit.BUDGET_REFUSED
     return Exit.STOPPED if isinstance(error, errors.EvaluationError) else Exit.INTERNAL
 
 
