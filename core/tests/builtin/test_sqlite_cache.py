@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,8 +179,8 @@ async def test_damage_met_later_moves_on(tmp_path: Path, monkeypatch: pytest.Mon
         async with open_sqlite(None, env(tmp_path)) as cache:
             assert path == cache.path
             assert 0 <= await found(cache, 400) < 400
-            for n in range(400):
-                await cache.put_many(batch([n]))
+            for n in range(0, 400, 40):
+                await cache.put_many(batch(range(n, n + 40)))
             assert tmp_path / "burnish-cache.1.db" == cache.path
             assert 0 < await found(cache, 400)
     assert any("is damaged" in entry["event"] and entry["file"] == str(path) for entry in logs)
@@ -278,6 +279,25 @@ async def test_closed_cache_says_so(tmp_path: Path) -> None:
         await cache.get_many(ask([1]))
     with pytest.raises(UsageError, match="closed"):
         await cache.put_many(batch([1]))
+
+
+async def test_calls_that_wait_when_it_is_closed_end(tmp_path: Path) -> None:
+    """A call that had begun when the cache was closed either works or says so; none waits for ever."""
+    ended: list[str] = []
+
+    async def use(call: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await call()
+            ended.append("worked")
+        except UsageError as error:
+            ended.append("said so" if "closed" in str(error) else str(error))
+
+    async with trio.open_nursery() as nursery, open_sqlite(None, env(tmp_path)) as cache:
+        for n in range(4):
+            nursery.start_soon(use, partial(cache.put_many, batch([n])))
+            nursery.start_soon(use, partial(cache.get_many, ask([n])))
+        await trio.lowlevel.checkpoint()
+    assert 8 == ended.count("worked") + ended.count("said so")
 
 
 async def test_record_that_is_no_text_is_refused_alone(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import structlog
 from burnish._builtin._sqlite_file import Database, is_damage, patiently, store_error
 from burnish._builtin._sqlite_writer import digest
 from burnish.abc import CacheRecord
+from burnish.errors import UsageError
 
 RawRow: TypeAlias = tuple[object, object, object, object, object]
 
@@ -34,6 +35,7 @@ class Reader:
         self._connection: sqlite3.Connection | None = None
         self._path = database.path
         self._warned: set[Path] = set()
+        self._closed = False
 
     def read(self, keys: Sequence[str]) -> dict[str, CacheRecord]:
         """Give the records of these keys as of one moment; rows that are damaged or too old are absent.
@@ -57,7 +59,8 @@ class Reader:
         return whole
 
     def close(self) -> None:
-        """Close the connection; `read` would open it again."""
+        """Close the connection, for good."""
+        self._closed = True
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -77,8 +80,11 @@ class Reader:
                 connection.execute("ROLLBACK")
 
     def _connect(self) -> sqlite3.Connection:
+        if self._closed:
+            raise UsageError(f"the cache {self._path} was closed while a read waited: close it after its last use")
         if self._connection is None or self._path != self._database.path:
-            self.close()
+            if self._connection is not None:
+                self._connection.close()
             self._path = self._database.path
             connection = self._database.reopen()
             connection.text_factory = bytes

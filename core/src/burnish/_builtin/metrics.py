@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import attrs
@@ -27,7 +28,8 @@ from burnish.hookspecs import hookimpl
 VERSION = 1
 """Raised whenever a metric of this module may score the same answer differently."""
 
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,400}")
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 
 
 @attrs.frozen(kw_only=True)
@@ -110,7 +112,7 @@ def _from_zero(_: object, attribute: attrs.Attribute[float], value: float) -> No
 class Numeric(FieldMetric):
     """1.0 where the answer is a number within `tolerance` of the label; text that is no number scores 0.0."""
 
-    tolerance: float = attrs.field(default=0.0, validator=_from_zero)
+    tolerance: float = attrs.field(default=0.0, converter=float, validator=_from_zero)
     """The largest difference that counts as right."""
 
     def compare(self, label: Any, answer: Any) -> Eval:
@@ -154,8 +156,10 @@ def _number(value: Any) -> float | int | None:
     """Read a finite number, as it is or out of text, with or without commas between thousands."""
     if isinstance(value, str):
         text = value.strip()
+        if _THOUSANDS.fullmatch(text):
+            text = text.replace(",", "")
         try:
-            value = float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
+            value = int(text) if _INTEGER.fullmatch(text) else float(text)
         except ValueError:
             return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -164,9 +168,12 @@ def _number(value: Any) -> float | int | None:
 
 
 def _close(wanted: float, got: float, tolerance: float) -> bool:
-    """Whether two numbers are that near. A difference of 0.1 between decimals must not fail for its binary form."""
-    gap = abs(wanted - got)
-    return gap <= tolerance or (tolerance > 0 and math.isclose(gap, tolerance, rel_tol=1e-9))
+    """Whether two numbers are that near, in exact decimals: 3.1 is within 0.1 of 3, whatever its binary form."""
+    return abs(_exact(wanted) - _exact(got)) <= _exact(tolerance)
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(number if isinstance(number, int) else repr(number))
 
 
 def _spec(name: str, metric: Callable[[], FieldMetric], summary: str) -> abc.Spec[abc.Metric]:

@@ -84,8 +84,9 @@ class SqliteCache:
         Cancelled before it is queued, it has stored nothing. Cancelled while it waits, it ends at once and its batch is
         still committed, as a whole.
         """
-        self._check_open()
         await trio.lowlevel.checkpoint()
+        # From here to `submit` nothing may wait: a batch queued after the end of the queue would never be answered.
+        self._check_open()
         if not request.records:
             return
         batch = self._writer.submit(request.records)

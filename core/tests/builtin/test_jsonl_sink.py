@@ -1,0 +1,126 @@
+"""`sink.jsonl`: lines that other tools can read, each event once."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from burnish import abc
+from burnish._builtin.jsonl import JsonlOptions, JsonlSink, open_jsonl
+from burnish.errors import StoreError
+from burnish.testing._conformance_sink import delivery, sample_events
+
+
+def numbers(path: Path, run: str = "a") -> list[int]:
+    """Give the numbers of a run's lines."""
+    return [line["n"] for line in map(json.loads, path.read_bytes().splitlines()) if line["run"] == run]
+
+
+async def test_line_is_number_run_and_event(tmp_path: Path) -> None:
+    """A line is JSON in UTF-8 with number, run and tagged event, whatever a text holds; no event breaks a line."""
+    events = sample_events()
+    async with open_jsonl(JsonlOptions(path="out/e.jsonl"), abc.Environment(base_dir=tmp_path)) as sink:
+        await sink.deliver(abc.Delivery(run='r "1"\n', events=tuple(enumerate(events))))
+    lines = (tmp_path / "out/e.jsonl").read_text(encoding="utf-8").split("\n")
+    assert len(events) + 1 == len(lines)
+    first = json.loads(lines[0])
+    assert ({"n", "run", "event"}, 0, 'r "1"\n') == (set(first), first["n"], first["run"])
+    assert {"type": "RunStarted", "run": "a", "facts": {"seed": 0}} == first["event"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 700), runs=st.lists(st.sampled_from("ab"), min_size=1, max_size=8))
+@pytest.mark.slow
+def test_torn_tail_is_completed_by_delivering_again(cut: int, runs: list[str], tmp_path: Path) -> None:
+    """Cut off anywhere, as a killed process leaves it, the file is whole once the events come again, each once."""
+    path = tmp_path / "events.jsonl"
+    path.unlink(missing_ok=True)
+
+    async def deliver() -> None:
+        sink = JsonlSink(path)
+        for i, run in enumerate(runs):
+            await sink.deliver(delivery(range(2 * i, 2 * i + 2), run, text="é" * 20))
+
+    trio.run(deliver)
+    whole = path.read_bytes()
+    lost = max(0, len(whole) - cut)
+    os.truncate(path, lost)
+    trio.run(deliver)
+    assert sorted(whole.splitlines()) == sorted(path.read_bytes().splitlines())
+    for run in "ab":
+        assert sorted(numbers(path, run)) == numbers(path, run)
+
+
+@pytest.mark.parametrize(
+    "content", [b"notes of mine", b"notes\n", b'{"n":1,"run":"a","event":{}}\nmy own words', b"\x00\xff"]
+)
+async def test_file_of_someone_else_is_left_alone(content: bytes, tmp_path: Path) -> None:
+    """A file that holds something else is refused by name, and not a byte of it changes."""
+    path = trio.Path(tmp_path / "events.jsonl")
+    await path.write_bytes(content)
+    async with open_jsonl(None, abc.Environment(base_dir=tmp_path)) as sink:
+        with pytest.raises(StoreError, match="not an event file") as caught:
+            await sink.deliver(delivery([1]))
+    assert (content, str(path)) == (await path.read_bytes(), caught.value.path)
+
+
+async def test_place_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
+    """Where no file can be made the error names it and the way out, and says that nothing is lost."""
+    (tmp_path / "file").touch()
+    async with open_jsonl(JsonlOptions(path="file/e.jsonl"), abc.Environment(base_dir=tmp_path)) as sink:
+        with pytest.raises(StoreError, match="delivered again") as caught:
+            await sink.deliver(delivery([1]))
+    assert str(tmp_path / "file/e.jsonl") == caught.value.path
+
+
+@pytest.fixture
+def small_files() -> Iterator[int]:
+    """Limit files of this process to 2,000 bytes: a full disk, as a program meets it."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    yield 2000
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_full_disk_leaves_whole_lines(small_files: int, tmp_path: Path) -> None:
+    """A batch that does not fit raises and leaves nothing of itself; what fits later is delivered, once."""
+    async with open_jsonl(None, abc.Environment(base_dir=tmp_path)) as sink:
+        await sink.deliver(delivery(range(1, 4)))
+        with pytest.raises(StoreError, match="make room"):
+            await sink.deliver(delivery(range(4, 100)))
+        assert [1, 2, 3] == numbers(tmp_path / "events.jsonl")
+        await sink.deliver(delivery(range(3, 6)))
+        assert [1, 2, 3, 4, 5] == numbers(tmp_path / "events.jsonl")
+
+
+async def test_two_sinks_on_one_file_keep_lines_whole(tmp_path: Path) -> None:
+    """Runs of several processes may share a file: each finds its own cursor, and no line is mixed with another."""
+    path = tmp_path / "events.jsonl"
+    sinks = {run: JsonlSink(path) for run in ("a", "b")}
+
+    async def deliver(run: str) -> None:
+        for n in range(10):
+            await sinks[run].deliver(delivery([2 * n, 2 * n + 1], run, text="x" * 5000))
+
+    async with trio.open_nursery() as nursery:
+        for run in sinks:
+            nursery.start_soon(deliver, run)
+    assert [list(range(20))] * 2 == [numbers(path, run) for run in sinks]
+
+
+async def test_cursor_of_another_run_far_back_is_found(tmp_path: Path) -> None:
+    """A run that goes on after megabytes of another run's lines repeats nothing."""
+    path = tmp_path / "events.jsonl"
+    await JsonlSink(path).deliver(delivery([1, 2], "a"))
+    await JsonlSink(path).deliver(delivery(range(40), "b", text="x" * 20_000))
+    await JsonlSink(path).deliver(delivery([1, 2, 3], "a"))
+    assert [1, 2, 3] == numbers(path, "a")
