@@ -137,12 +137,14 @@ def test_an_improvement_is_one_that_the_test_rows_show() -> None:
         "no improvement that the test rows can tell from chance (+0.010)": attrs.evolve(RESULT, test=UNCLEAR),
         "no improvement on the test rows (-0.010)": attrs.evolve(RESULT, test=attrs.evolve(UNCLEAR, difference=-0.01)),
         "no improvement: no candidate beat the baseline on the validation rows": attrs.evolve(RESULT, changes=()),
+        "not tested: the run ended before its test": attrs.evolve(RESULT, test=None),
+        "not tested: too few test rows were scored": attrs.evolve(RESULT, test=Comparison(rows=160, compared=3)),
         "not tested: without test rows nobody knows whether the winner is better on new ones": attrs.evolve(
-            RESULT, test=None
+            RESULT, test=None, rows=Rows(train=60, val=80, test=0)
         ),
     }
     assert [f"wordnet: {words}" for words in cases] == [next(iter(in_words(result))) for result in cases.values()]
-    outcomes = ["improved", "no improvement", "no improvement", "no improvement", "not tested"]
+    outcomes = ["improved", "no improvement", "no improvement", "no improvement", *["not tested"] * 3]
     assert outcomes == [result.outcome for result in cases.values()]
 
 
@@ -154,7 +156,8 @@ def test_the_words() -> None:
         "  test        0.231 → 0.544 on 159 of 160 rows, +0.313 (95% interval +0.231 to +0.394)",
         "  validation  0.250 → 0.575 on 80 rows",
         "  winner      classify: a new text and 1 demo",
-        "  spend       900 rollouts · 12 from the cache · 903 requests · 97,200 tokens · $0.1000 · 4:14",
+        "  spend       900 rollouts · 12 from the cache · 903 requests · 97,200 tokens · $0.1000 and 3 requests of "
+        "unknown price · 4:14",
         "              proposer: 3 requests · 5,000 tokens in, 400 out · 3 requests of unknown price",
         "              task: 900 requests · 90,000 tokens in, 1,800 out · $0.1000",
         "  bootstrap   0.250 → 0.575 in 0 candidates, 900 rollouts; finished",

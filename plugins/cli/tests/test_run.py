@@ -161,14 +161,17 @@ def test_a_run_directory_is_used_once(place: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.slow
 def test_what_was_paid_is_not_paid_again(place: Path) -> None:
-    """Runs of one directory share a cache unless the file says otherwise; test rows are always scored fresh."""
+    """Runs share a cache unless the file says otherwise; test rows are scored fresh; meter and sinks are opened."""
     assert 0 == main(["run"])
     assert 0 == main(["run", "--name", "second"])
     spend = result(place, "second")["spend"]
     assert (40, 24) == (spend["rollouts"], spend["cached"])
-    change(place, ("[budget]", '[cache]\nuse = "none"\n[budget]'))
+    more = '[cache]\nuse = "none"\n[meter]\nuse = "standard"\n[[sink]]\nuse = "jsonl"\n[budget]'
+    change(place, ("[budget]", more))
     assert 0 == main(["run", "--name", "third"])
     assert 64 == result(place, "third")["spend"]["rollouts"]
+    events = [json.loads(line) for line in (place / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert 64 == sum(event["event"]["type"] == "RolloutLanded" for event in events)
 
 
 @pytest.mark.slow

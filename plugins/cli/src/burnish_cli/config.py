@@ -98,6 +98,9 @@ class Config:
     models: Mapping[str, Component] = attrs.field(factory=dict)
     """By role: `task`, `proposer`, `judge`."""
     cache: Component | None = None
+    """None: one file for all runs, `runs/cache.db`; `none`: no cache."""
+    meter: Component | None = None
+    executor: Component | None = None
     sink: tuple[Component, ...] = ()
     base_dir: Path = attrs.field(factory=Path)
     """Where relative paths start; not a key of the file."""

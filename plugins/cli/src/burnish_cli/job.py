@@ -31,6 +31,8 @@ class Job:
     strategies: tuple[Any, ...]
     models: Mapping[str, Any]
     cache: Any
+    meter: Any
+    executor: Any
     sinks: tuple[Any, ...]
     run_dir: Path
     plugins: PluginManager
@@ -58,6 +60,8 @@ def prepare(
         strategies=parts.all("strategy", config.strategy) if strategies is None else strategies,
         models={role: parts.get("model", c, f"models.{role}") for role, c in config.models.items()},
         cache=parts.cache(config.cache),
+        meter=parts.maybe("meter", config.meter),
+        executor=parts.maybe("executor", config.executor),
         sinks=parts.all("sink", config.sink),
         run_dir=run_dir,
         plugins=plugins,
@@ -78,6 +82,10 @@ class _Parts:
             return load_reference(component.use, self.base_dir, where=where)
         self.plugins.spec(kind, component.use)
         return Use(component.use, **component.options)
+
+    def maybe(self, kind: str, component: Component | None) -> Any:
+        """Give it where there is one."""
+        return None if component is None else self.get(kind, component, kind)
 
     def all(self, kind: str, components: Sequence[Component]) -> tuple[Any, ...]:
         """Give each of a list."""

@@ -97,6 +97,8 @@ async def _optimize(job: Job, handle: RunHandle) -> Result:
         cache=job.cache,
         concurrency=job.config.concurrency,
         run_dir=job.run_dir,
+        meter=job.meter,
+        executor=job.executor,
         sinks=job.sinks,
         plugins=job.plugins,
         env=job.env,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from burnish_cli import text
 from burnish_cli.result import Change, Comparison, ResultFile, RoleSummary, SpendSummary, StrategySummary
@@ -39,6 +40,8 @@ def verdict(result: ResultFile) -> str:
         if result.command == "evaluate":
             return "the program as it is"
         return "no improvement: no candidate beat the baseline on the validation rows"
+    if result.outcome == "not tested" and result.rows.test:
+        return "not tested: " + ("too few test rows were scored" if result.test else "the run ended before its test")
     if result.outcome == "not tested":
         return "not tested: without test rows nobody knows whether the winner is better on new ones"
     assert result.test is not None
@@ -78,15 +81,22 @@ def _spend(spend: SpendSummary) -> str:
     parts = [text.count(spend.rollouts, "rollout")]
     if spend.cached:
         parts.append(f"{spend.cached:,} from the cache")
-    parts += [text.count(spend.requests, "request"), text.count(spend.tokens, "token"), text.money(spend.cost)]
+    parts += [text.count(spend.requests, "request"), text.count(spend.tokens, "token")]
+    parts.append(_cost(spend.cost, sum(role.unpriced for role in spend.by_role.values())))
     return " · ".join([*parts, text.clock(spend.seconds)])
 
 
 def _role(role: RoleSummary) -> str:
     tokens = f"{role.input_tokens:,} tokens in, {role.output_tokens:,} out"
-    cost = [text.money(role.cost)] if role.cost or not role.unpriced else []
-    unknown = [f"{text.count(role.unpriced, 'request')} of unknown price"] if role.unpriced else []
-    return " · ".join([text.count(role.requests, "request"), tokens, *cost, *unknown])
+    return " · ".join([text.count(role.requests, "request"), tokens, _cost(role.cost, role.unpriced)])
+
+
+def _cost(cost: Decimal, unpriced: int) -> str:
+    """What nobody knows the price of is not free."""
+    unknown = f"{text.count(unpriced, 'request')} of unknown price"
+    if not unpriced:
+        return text.money(cost)
+    return f"{text.money(cost)} and {unknown}" if cost else unknown
 
 
 def _strategy(part: StrategySummary) -> str:

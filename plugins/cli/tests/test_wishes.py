@@ -1,0 +1,61 @@
+"""The command line of burnish tune as values."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from burnish.errors import PluginNotFoundError, UsageError
+from burnish_cli.config import Component
+from burnish_cli.infer import Wishes
+from burnish_cli.wishes import make_wishes, model_component, read_size
+
+
+def wishes(**typed: Any) -> Wishes:
+    fields: dict[str, Any] = {
+        "prompt": Path("prompt.md"),
+        "data": Path("rows.csv"),
+        "metric": "exact_match",
+        "model": "openai/org/model-1",
+        "strategy": ["bootstrap"],
+        "caps": {},
+        "sizes": {},
+    }
+    return make_wishes(**{**fields, **typed})
+
+
+def test_what_was_typed() -> None:
+    """Caps, sizes and the model's id are read; what was not typed is left to be inferred."""
+    found = wishes(
+        caps={"max_cost": 0.1, "max_tokens": 7, "max_seconds": None},
+        sizes={"train": "60", "val": "0.25", "test": "test.csv"},
+        strategy=["bootstrap", "gepa"],
+    )
+    assert {"task": Component(use="openai", options={"model": "org/model-1"})} == found.models
+    assert (Decimal("0.1"), 7, None) == (found.budget.max_cost, found.budget.max_tokens, found.budget.max_seconds)
+    assert (60, 0.25, "test.csv") == (found.train, found.val, found.test)
+    assert ["bootstrap", "gepa"] == [component.use for component in found.strategy]
+    assert wishes().budget.is_unlimited
+    assert wishes().val is None
+
+
+@pytest.mark.parametrize("size", ["-1", "1.5", "0.0", "nan", "inf"])
+def test_a_size_that_is_none_is_refused(size: str) -> None:
+    """A number must be a count or a fraction; anything that is no number is a file."""
+    with pytest.raises(UsageError, match="--val .* is neither a count nor a fraction"):
+        read_size("val", size)
+
+
+def test_one_model_needs_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only installed model is taken; of several or none one must be named."""
+    monkeypatch.setenv("BURNISH_BLOCK_PLUGINS", "model.openai")
+    assert Component(use="llamacpp") == model_component(None)
+    monkeypatch.setenv("BURNISH_BLOCK_PLUGINS", "")
+    with pytest.raises(PluginNotFoundError, match=r"several models are installed \(llamacpp, openai\)"):
+        model_component(None)
+    monkeypatch.setenv("BURNISH_BLOCK_PLUGINS", "model.*")
+    with pytest.raises(PluginNotFoundError, match="no model is installed"):
+        model_component(None)
