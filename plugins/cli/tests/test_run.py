@@ -93,6 +93,16 @@ def test_json_is_one_object(place: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
+def test_paths_start_at_the_configuration(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another directory the same rows, parts, cache and run directory are found."""
+    (place / "deep").mkdir()
+    monkeypatch.chdir(place / "deep")
+    assert 0 == main(["run", "../burnish.toml"])
+    assert [] == list((place / "deep").iterdir())
+    assert {"burnish", "cache.db"} <= {path.name for path in (place / "runs").iterdir()}
+
+
+@pytest.mark.slow
 def test_no_improvement_is_said_plainly(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A candidate that wins nothing is no improvement; exit code 1 only where it was asked for."""
     change(place, ("toy_parts:good", "toy_parts:useless"))

@@ -45,7 +45,7 @@ def test_what_was_typed() -> None:
 @pytest.mark.parametrize("size", ["-1", "1.5", "0.0", "nan", "inf"])
 def test_a_size_that_is_none_is_refused(size: str) -> None:
     """A number must be a count or a fraction; anything that is no number is a file."""
-    with pytest.raises(UsageError, match="--val .* is neither a count nor a fraction"):
+    with pytest.raises(UsageError, match=r"--val .* is neither a count nor a fraction"):
         read_size("val", size)
 
 

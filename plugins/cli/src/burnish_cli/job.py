@@ -18,6 +18,10 @@ from burnish_cli.result import Command
 from burnish_cli.split import Splits, load_splits
 
 
+SHARED_CACHE = "runs/cache.db"
+"""Beside the run directories, from the configuration's directory."""
+
+
 @attrs.frozen(kw_only=True)
 class Job:
     """A run, ready to be planned or started."""
@@ -94,7 +98,7 @@ class _Parts:
     def cache(self, component: Component | None) -> Any:
         """Without a word a file that all runs of the directory share, so that nothing is paid twice."""
         if component is None:
-            return Use("sqlite", path=str(runs_dir(self.base_dir) / "cache.db"))
+            return Use("sqlite", path=SHARED_CACHE)
         return None if component.use == "none" else self.get("cache", component, "cache")
 
 

@@ -64,6 +64,8 @@ async def _make_plan(job: Job) -> RunPlan:
 def to_json(job: Job, plan: RunPlan) -> dict[str, Any]:
     """Give a plan as JSON values."""
     return {
+        "inputs": dict(job.config.data.inputs),
+        "labels": dict(job.config.data.labels),
         "rows": {name: len(getattr(job.splits, name)) for name in SPLITS},
         "strategies": [{"strategy": name, **attrs.asdict(part)} for name, part in plan.strategies],
         "test": plan.test,
