@@ -17,7 +17,6 @@ from burnish_cli.references import load_reference
 from burnish_cli.result import Command
 from burnish_cli.split import Splits, load_splits
 
-
 SHARED_CACHE = "runs/cache.db"
 """Beside the run directories, from the configuration's directory."""
 
