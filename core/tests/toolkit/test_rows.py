@@ -68,10 +68,12 @@ def test_the_split_follows_seed_and_purpose_alone() -> None:
 
 
 def test_the_split_keeps_the_proportions_of_the_labels() -> None:
-    """Of 12 and 6 rows, a third of each is kept for scoring; single rows of a label add up."""
+    """Of 12 and 6 rows, a third of each is kept for scoring, or two and one of three; single rows of a label add up."""
     given = problem([{"q": str(i), "label": "a" if i < 12 else "b"} for i in range(18)])
     found = toolkit.separate(given, share=1 / 3, purpose="p")
     assert {"a": 4, "b": 2} == Counter(given.row(column)["label"] for column in found.scoring)
+    few = toolkit.separate(given, share=1 / 3, purpose="p", most=3)
+    assert {"a": 2, "b": 1} == Counter(given.row(column)["label"] for column in few.scoring)
     singles = problem([{"q": str(i), "label": str(i)} for i in range(10)])
     assert 5 == len(toolkit.separate(singles, share=0.5, purpose="p").scoring)
 

@@ -31,13 +31,13 @@ class Separation:
     notes: tuple[str, ...] = ()
 
 
-def separate(problem: Problem, *, share: float | None, purpose: str) -> Separation:
+def separate(problem: Problem, *, share: float | None, purpose: str, most: int | None = None) -> Separation:
     """Keep the rows that demos come from apart from the rows that candidates are compared on, by content.
 
     Train rows that are validation rows too give no demos. Without validation rows of their own (none given, or every
     train row is one) a `share` of the train rows, drawn from `problem.rng(purpose)` in proportion to their labels, is
-    kept for scoring; with `share=None`, or a single row, all rows serve both and each is scored without the demos made
-    from it. Equal rows stay on one side. Raises `UsageError` where there is no train row.
+    kept for scoring, at most `most`; with `share=None`, or a single row, all rows serve both and each is scored without
+    the demos made from it. Equal rows stay on one side. Raises `UsageError` where there is no train row.
     """
     if not problem.train:
         raise UsageError("the trainset is empty: demos are made from its rows; pass at least one")
@@ -47,7 +47,7 @@ def separate(problem: Problem, *, share: float | None, purpose: str) -> Separati
     if problem.val and free:
         shared = tuple(c for c, f in zip(problem.train, fingerprints, strict=True) if f in validation)
         return Separation(sources=free, scoring=problem.val, shared=shared, notes=_shared_note(problem, shared))
-    kept = _kept_for_scoring(problem, share, problem.rng(purpose)) if share is not None else {}
+    kept = _kept_for_scoring(problem, share, most, problem.rng(purpose)) if share is not None else {}
     if not kept:
         note = "demos come from the rows that candidates are scored on; each row is scored without its own demos"
         return Separation(
@@ -74,14 +74,14 @@ def _shared_note(problem: Problem, shared: Sequence[int]) -> tuple[str, ...]:
     )
 
 
-def _kept_for_scoring(problem: Problem, share: float, rng: Random) -> Mapping[str, None]:
+def _kept_for_scoring(problem: Problem, share: float, most: int | None, rng: Random) -> Mapping[str, None]:
     """Choose the contents that are kept for scoring: a share of each label, at least one content on either side."""
     groups: dict[str | None, dict[str, None]] = {}
     for column in problem.train:
         example = problem.example(column)
         groups.setdefault(row_label(example, problem.parameters), {})[example.fingerprint] = None
     contents = sum(map(len, groups.values()))
-    wanted = min(max(1, round(share * contents)), contents - 1)
+    wanted = min(max(1, round(share * contents)), contents - 1, contents if most is None else most)
     kept: dict[str, None] = {}
     seen = 0
     for group in groups.values():
