@@ -11,7 +11,7 @@ in them. Hooks are sync, take no arguments and do no work: connecting, loading a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pluggy
 
@@ -20,6 +20,18 @@ from burnish import abc
 PROJECT = "burnish"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
+
+HOOKS: Mapping[str, str] = {
+    "metric": "burnish_metrics",
+    "strategy": "burnish_strategies",
+    "cache": "burnish_caches",
+    "meter": "burnish_meters",
+    "sink": "burnish_sinks",
+    "model": "burnish_models",
+    "executor": "burnish_executors",
+    "target": "burnish_targets",
+}
+"""The hook of each kind."""
 
 # --- what is measured ----------------------------------------------------------------------------------------
 

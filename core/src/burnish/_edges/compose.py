@@ -49,7 +49,8 @@ class Composition:
             by_role = {"task": by_role}
         opened: dict[str, Any] = {}
         made: list[tuple[Any, Any]] = []
-        for role, what in by_role.items():
+        for role, given in by_role.items():
+            what = Use(given) if isinstance(given, str) else given
             shared = next((model for known, model in made if known == what), None)
             model = shared if shared is not None else await self.open("model", what)
             if model is None:

@@ -7,17 +7,19 @@ on this one plugin. A manager is an object that someone makes; there is no globa
 
 from __future__ import annotations
 
-import fnmatch
-import importlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+import difflib
+import inspect
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import attrs
 import pluggy
 
 from burnish import hookspecs
+from burnish._edges.discovery import GROUP, Blocks, Damage, Source, installed
+from burnish._edges.discovery import PluginInfo as PluginInfo
 from burnish._edges.options import structure_options
 from burnish.abc import KINDS, Environment, Spec
 from burnish.errors import (
@@ -30,44 +32,71 @@ from burnish.errors import (
     first_line,
 )
 
-GROUP = "burnish"
 BLOCK_VARIABLE = "BURNISH_BLOCK_PLUGINS"
 
-_HOOKS = {
-    "metric": "burnish_metrics",
-    "strategy": "burnish_strategies",
-    "cache": "burnish_caches",
-    "meter": "burnish_meters",
-    "sink": "burnish_sinks",
-    "model": "burnish_models",
-    "executor": "burnish_executors",
-    "target": "burnish_targets",
-}
+
+class _Plugin:
+    """One imported plugin, alone with pluggy: what it offers by kind. Each hook is called at most once."""
+
+    def __init__(self, plugin: Any, distribution: str) -> None:
+        self._distribution = distribution
+        self._offers: dict[str, dict[str, Spec[Any]]] = {}
+        pm = pluggy.PluginManager(hookspecs.PROJECT)
+        pm.add_hookspecs(hookspecs)
+        try:
+            pm.register(plugin, name=distribution)
+            pm.check_pending()
+        except pluggy.PluginValidationError as error:
+            why = " ".join(str(error).split())
+            raise self._broken(f"is no plugin of burnish: {why}{_nearest_hooks(pm)}") from error
+        self._hooks = pm.hook
+
+    def offers(self, kind: str) -> Mapping[str, Spec[Any]]:
+        """Give its specs of one kind, by name. Raises `PluginBrokenError`."""
+        if kind not in self._offers:
+            self._offers[kind] = self._call(kind)
+        return self._offers[kind]
+
+    def _call(self, kind: str) -> dict[str, Spec[Any]]:
+        hook = hookspecs.HOOKS[kind]
+        try:
+            offered = [spec for answer in getattr(self._hooks, hook)() for spec in _specs(answer)]
+        except (Exception, SystemExit) as error:
+            raise self._broken(f"failed in its hook {hook}: {first_line(error)}") from error
+        specs: dict[str, Spec[Any]] = {}
+        for spec in offered:
+            if not isinstance(spec, Spec):
+                raise self._broken(f"gave {spec!r:.80} in its hook {hook}; a hook gives burnish.Spec objects")
+            if spec.name in specs:
+                raise self._broken(f"offers two specs named `{spec.name}` in its hook {hook}")
+            if spec.options is not None and not (isinstance(spec.options, type) and attrs.has(spec.options)):
+                raise self._broken(f"has options of `{spec.name}` that are no attrs class: {spec.options!r:.80}")
+            specs[spec.name] = spec
+        return specs
+
+    def _broken(self, why: str) -> PluginBrokenError:
+        return PluginBrokenError(f"the plugin of {self._distribution} {why}. Tell its authors, or uninstall it")
 
 
-@attrs.frozen(kw_only=True)
-class PluginInfo:
-    """One component that is there, as metadata says; nothing was imported for it."""
-
-    kind: str
-    name: str
-    distribution: str
-    version: str = ""
-    module: str = ""
-    blocked: bool = False
-
-    @property
-    def id(self) -> str:
-        """`<kind>.<name>`, as the entry point is named."""
-        return f"{self.kind}.{self.name}"
+def _specs(answer: Any) -> Any:
+    if _discard(answer):
+        raise TypeError("it is async; a hook is a plain function")
+    return answer
 
 
-@attrs.frozen(kw_only=True)
-class _Source:
-    """Where a component comes from: an entry point to load, or a plugin object given by hand."""
+def _discard(made: Any) -> bool:
+    """Close what an async function gave where nobody will await it."""
+    if inspect.iscoroutine(made):
+        made.close()
+        return True
+    return False
 
-    info: PluginInfo
-    load: Callable[[], Any]
+
+def _nearest_hooks(pm: pluggy.PluginManager) -> str:
+    known = list(hookspecs.HOOKS.values())
+    strange = [name for name in vars(pm.hook) if name.startswith("burnish_") and name not in known]
+    near = [match for name in strange for match in difflib.get_close_matches(name, known, n=1)]
+    return f"; did you mean {' and '.join(near)}?" if near else ""
 
 
 class PluginManager:
@@ -75,7 +104,7 @@ class PluginManager:
 
     `discover=False` knows only what is registered by hand. `blocked` names components as `<kind>.<name>` or
     `<kind>.<name>@<distribution>`, with `*` for any; so does the environment variable `BURNISH_BLOCK_PLUGINS`
-    (comma-separated), where `variables` holds it.
+    (comma-separated). `variables` stands in for the process's environment.
     """
 
     def __init__(
@@ -84,56 +113,50 @@ class PluginManager:
         discover: bool = True,
         blocked: Iterable[str] = (),
         variables: Mapping[str, str] | None = None,
-        points: Callable[[], Iterable[EntryPoint]] | None = None,
     ) -> None:
-        from_environment = (variables or {}).get(BLOCK_VARIABLE, "")
-        self._blocked = [*blocked, *(part.strip() for part in from_environment.split(",") if part.strip())]
-        self._discover, self._points = discover, points or (lambda: entry_points(group=GROUP))
-        self._by_hand: list[_Source] = []
-        self._found: dict[str, list[_Source]] | None = None
-        self._pm = pluggy.PluginManager(hookspecs.PROJECT)
-        self._pm.add_hookspecs(hookspecs)
-        self._registered: dict[str, Any] = {}
+        self._variables = os.environ if variables is None else variables
+        patterns = [blocked] if isinstance(blocked, str) else list(blocked)
+        listed = (part.strip() for part in self._variables.get(BLOCK_VARIABLE, "").split(","))
+        self._blocks = Blocks([*patterns, *filter(None, listed)])
+        self._discover = discover
+        self._by_hand: list[Source] = []
+        self._plugins: dict[str, _Plugin] = {}
+        self._found: list[Source] | None = None
+        self._damage: list[Damage] = []
 
     # --- what is there -------------------------------------------------------------------------------------------
 
     def available(self, kind: str | None = None) -> list[PluginInfo]:
-        """List the components that metadata names (blocked ones too), sorted; imports nothing."""
-        infos = [source.info for sources in self._sources().values() for source in sources]
+        """List the components that metadata names (blocked ones too), sorted; imports nothing.
+
+        Raises `UsageError` for a kind that does not exist.
+        """
+        if kind is not None:
+            _check_kind(kind)
+        infos = [source.info for source in self._sources()]
         return sorted((i for i in infos if kind in (None, i.kind)), key=lambda i: (i.kind, i.name, i.distribution))
 
     def register(self, plugin: Any, *, distribution: str = "registered by hand") -> None:
         """Add a plugin object (a module or any object with hook implementations) by hand.
 
-        Its hooks are called at once, to learn the names it offers. Raises `PluginError` where they are broken.
+        Its hooks are called at once, to learn the names it offers. Raises `PluginBrokenError` where they are broken or
+        offer nothing; the manager is then as it was.
         """
-        key = f"by hand {len(self._by_hand)}"
-        self._add(key, plugin, distribution)
-        for kind in KINDS:
-            for spec in self._call(kind, plugin, distribution):
-                info = self._info(kind, spec.name, distribution)
-                self._by_hand.append(_Source(info=info, load=lambda: plugin))
-        self._found = None
+        holder = _Plugin(plugin, distribution)
+        names = [(kind, name) for kind in KINDS for name in holder.offers(kind)]
+        if not names:
+            raise PluginBrokenError(f"{plugin!r:.80} offers nothing; is each hook marked with @burnish.hookimpl?")
+        for kind, name in names:
+            blocked = self._blocks.holds(kind, name, distribution)
+            info = PluginInfo(kind=kind, name=name, distribution=distribution, blocked=blocked)
+            self._by_hand.append(Source(info=info, load=lambda: holder))
 
-    def _sources(self) -> dict[str, list[_Source]]:
+    def _sources(self) -> list[Source]:
         if self._found is None:
-            self._found = {}
-            points = sorted(self._points(), key=lambda p: p.name) if self._discover else []
-            for source in [*map(self._from_point, points), *self._by_hand]:
-                self._found.setdefault(source.info.id, []).append(source)
-        return self._found
-
-    def _from_point(self, point: EntryPoint) -> _Source:
-        kind, _, name = point.name.partition(".")
-        distribution = point.dist.name if point.dist is not None else "unknown"
-        version = point.dist.version if point.dist is not None else ""
-        info = attrs.evolve(self._info(kind, name, distribution), version=version, module=point.value)
-        return _Source(info=info, load=lambda: importlib.import_module(point.module))
-
-    def _info(self, kind: str, name: str, distribution: str) -> PluginInfo:
-        forms = (f"{kind}.{name}", f"{kind}.{name}@{distribution}")
-        blocked = any(fnmatch.fnmatchcase(form, pattern) for form in forms for pattern in self._blocked)
-        return PluginInfo(kind=kind, name=name, distribution=distribution, blocked=blocked)
+            found = list(installed(self._blocks)) if self._discover else []
+            self._found = [one for one in found if isinstance(one, Source)]
+            self._damage = [one for one in found if isinstance(one, Damage)]
+        return [*self._found, *self._by_hand]
 
     # --- one component -------------------------------------------------------------------------------------------
 
@@ -145,19 +168,10 @@ class PluginManager:
         """
         source = self._source(kind, name)
         info = source.info
-        key = f"{info.distribution} {info.module}"
-        plugin = self._registered.get(key)
-        if plugin is None:
-            try:
-                plugin = source.load()
-            except Exception as error:
-                raise self._broken(info, f"cannot be imported: {first_line(error)}") from error
-            if info.module:
-                self._add(key, plugin, info.distribution)
-        specs = {spec.name: spec for spec in self._call(kind, plugin, info.distribution)}
+        specs = self._plugin(source).offers(kind)
         if name not in specs:
-            offered = ", ".join(specs) or "nothing"
-            raise self._broken(info, f"its hook {_HOOKS[kind]} offers {offered}, not `{name}`")
+            offered = ", ".join(specs) or "nothing (is it marked with @burnish.hookimpl?)"
+            raise _broken(info, f"offers {offered} in its hook {hookspecs.HOOKS[kind]}, not `{name}`")
         spec = specs[name]
         if spec.api != KINDS[kind]:
             raise PluginApiError(
@@ -166,60 +180,46 @@ class PluginManager:
             )
         return spec
 
-    def _source(self, kind: str, name: str) -> _Source:
-        if kind not in KINDS:
-            raise UsageError(f"there is no kind `{kind}`; the kinds are {', '.join(KINDS)}")
-        sources = self._sources().get(f"{kind}.{name}", [])
+    def _source(self, kind: str, name: str) -> Source:
+        _check_kind(kind)
+        sources = [source for source in self._sources() if (kind, name) == (source.info.kind, source.info.name)]
         usable = [source for source in sources if not source.info.blocked]
         if not usable:
-            if sources:
-                raise PluginNotFoundError(f"{kind}.{name} is blocked; take it out of {BLOCK_VARIABLE} or `blocked`")
-            names = ", ".join(i.name for i in self.available(kind) if not i.blocked) or "none"
-            raise PluginNotFoundError(
-                f"no {kind} named `{name}` is installed; there is: {names}. A distribution offers one through the "
-                f"entry point `{kind}.{name}` in the group `{GROUP}`"
-            )
+            raise self._not_found(kind, name, blocked=bool(sources))
         if len(usable) > 1:
-            names = " and ".join(sorted(source.info.distribution for source in usable))
+            names = sorted(source.info.distribution for source in usable)
+            whom = " and ".join(names) if len(set(names)) > 1 else f"{names[0]}, {len(names)} times"
             raise PluginClashError(
-                f"{kind}.{name} is offered by {names}; uninstall one of them, or block it: "
-                f"{BLOCK_VARIABLE}={kind}.{name}@{usable[0].info.distribution}"
+                f"{kind}.{name} is offered by {whom}; uninstall one of them, or block it: "
+                f"{BLOCK_VARIABLE}={kind}.{name}@{names[0]}"
             )
         return usable[0]
 
-    def _add(self, key: str, plugin: Any, distribution: str) -> None:
-        """Register a plugin with pluggy, refusing hooks that do not exist."""
-        try:
-            self._pm.register(plugin, name=key)
-            self._pm.check_pending()
-        except (pluggy.PluginValidationError, ValueError) as error:
-            if self._pm.has_plugin(key):
-                self._pm.unregister(name=key)
-            raise PluginBrokenError(f"the plugin of {distribution} is broken: {first_line(error)}") from error
-        self._registered[key] = plugin
-
-    def _call(self, kind: str, plugin: Any, distribution: str) -> Sequence[Spec[Any]]:
-        """Call one hook on one plugin."""
-        others = [p for p in self._pm.get_plugins() if p is not plugin]
-        hook = self._pm.subset_hook_caller(_HOOKS[kind], remove_plugins=others)
-        try:
-            specs = [spec for offered in hook() for spec in offered]
-        except Exception as error:
-            raise PluginBrokenError(
-                f"the hook {_HOOKS[kind]} of {distribution} failed: {first_line(error)}"
-            ) from error
-        for spec in specs:
-            if not isinstance(spec, Spec):
-                raise PluginBrokenError(
-                    f"the hook {_HOOKS[kind]} of {distribution} gave {spec!r:.80}; it gives burnish.Spec objects"
-                )
-        return specs
-
-    def _broken(self, info: PluginInfo, why: str) -> PluginBrokenError:
-        return PluginBrokenError(
-            f"the plugin {info.id} of {info.distribution} {why}. Reinstall or uninstall {info.distribution}, or choose "
-            f"another {info.kind}"
+    def _not_found(self, kind: str, name: str, *, blocked: bool) -> PluginNotFoundError:
+        if blocked:
+            return PluginNotFoundError(f"{kind}.{name} is blocked; take it out of {BLOCK_VARIABLE} or `blocked`")
+        names = sorted({info.name for info in self.available(kind) if not info.blocked})
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean `{near[0]}`? " if near else ""
+        return PluginNotFoundError(
+            f"no {kind} named `{name}` is installed; {hint}there is: {', '.join(names) or 'none'}. A distribution "
+            f"offers one through the entry point `{kind}.{name}` in the group `{GROUP}`"
         )
+
+    def _plugin(self, source: Source) -> _Plugin:
+        """Import a plugin, once."""
+        info = source.info
+        key = f"{info.distribution} {info.module}"
+        if not info.module:
+            held: _Plugin = source.load()
+            return held
+        if key not in self._plugins:
+            try:
+                plugin = source.load()
+            except (Exception, SystemExit) as error:
+                raise _broken(info, f"cannot be imported: {first_line(error)}") from error
+            self._plugins[key] = _Plugin(plugin, info.distribution)
+        return self._plugins[key]
 
     # --- its life ------------------------------------------------------------------------------------------------
 
@@ -238,14 +238,24 @@ class PluginManager:
         Raises what `spec` raises, and `OptionsError` naming file, key and expected type.
         """
         spec = self.spec(kind, name)
-        options = structure_options(spec.options, table or {}, where=f"{kind} `{name}`", file=file)
-        async with spec.open(options, env or Environment()) as instance:
+        options = structure_options(
+            spec.options, {} if table is None else table, where=f"{kind} `{name}`", file=file
+        )
+        opened: Any = spec.open(options, env or Environment(variables=self._variables))
+        if not hasattr(type(opened), "__aenter__"):
+            made = type(opened).__name__
+            _discard(opened)
+            raise _broken(
+                self._source(kind, name).info, f"gave {made} from `Spec.open`, which gives an async context manager"
+            )
+        async with opened as instance:
             yield instance
 
     def check(self) -> list[tuple[PluginInfo, PluginError]]:
         """Import every component that is not blocked and say which are broken or clash; harmless to the rest."""
-        faults: list[tuple[PluginInfo, PluginError]] = []
-        for info in self.available():
+        infos = self.available()
+        faults: list[tuple[PluginInfo, PluginError]] = [(damage.info, damage.error) for damage in self._damage]
+        for info in infos:
             if info.blocked:
                 continue
             try:
@@ -255,3 +265,15 @@ class PluginManager:
             except PluginError as error:
                 faults.append((info, error))
         return faults
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise UsageError(f"there is no kind `{kind}`; the kinds are {', '.join(KINDS)}")
+
+
+def _broken(info: PluginInfo, why: str) -> PluginBrokenError:
+    return PluginBrokenError(
+        f"the plugin {info.id} of {info.distribution} {why}. Reinstall or uninstall {info.distribution}, or choose "
+        f"another {info.kind}"
+    )

@@ -1,0 +1,136 @@
+"""Composition: components by name, by `Use` or as objects; opened in order, closed in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import burnish
+from burnish import PluginManager, Spec, Use, abc
+from burnish._edges.compose import Composition
+from burnish.errors import PluginNotFoundError, UsageError
+
+
+@attrs.frozen(kw_only=True)
+class PartOptions:
+    name: str = ""
+    broken: bool = False
+
+
+@attrs.define(eq=False)
+class Part:
+    options: PartOptions
+    env: abc.Environment
+
+
+class Parts:
+    """A plugin whose caches and models are written down when they open and close."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    @asynccontextmanager
+    async def open(self, options: PartOptions, env: abc.Environment) -> AsyncIterator[Part]:
+        if options.broken:
+            raise ConnectionError("no such server")
+        self.log.append(f"open {options.name}")
+        try:
+            yield Part(options, env)
+        finally:
+            self.log.append(f"close {options.name}")
+
+    @burnish.hookimpl
+    def burnish_caches(self) -> Iterable[Spec[Any]]:
+        return [Spec(name="part", open=self.open, options=PartOptions)]
+
+    @burnish.hookimpl
+    def burnish_models(self) -> Iterable[Spec[Any]]:
+        return [Spec(name="part", open=self.open, options=PartOptions)]
+
+
+@asynccontextmanager
+async def composed(parts: Parts, file: str | None = None) -> AsyncIterator[Composition]:
+    manager = PluginManager(discover=False)
+    manager.register(parts)
+    async with AsyncExitStack() as stack:
+        yield Composition(stack, manager, abc.Environment(base_dir=Path("base")), file)
+
+
+async def test_components_open_in_order_and_close_in_reverse() -> None:
+    """By name, by `Use` with options; each gets the run's environment."""
+    parts = Parts()
+    async with composed(parts) as composition:
+        first = await composition.open("cache", "part")
+        second = await composition.open("cache", Use("part", name="b"))
+        assert [PartOptions(), PartOptions(name="b")] == [first.options, second.options]
+        assert Path("base") == first.env.base_dir
+        assert ["open ", "open b"] == parts.log
+    assert ["open ", "open b", "close b", "close "] == parts.log
+
+
+async def test_an_object_is_used_as_it_is_and_not_closed() -> None:
+    """What the caller made stays the caller's; None stays None."""
+    parts, mine = Parts(), object()
+    async with composed(parts) as composition:
+        assert mine is await composition.open("cache", mine)
+        assert await composition.open("cache", None) is None
+    assert [] == parts.log
+
+
+async def test_a_part_that_does_not_open_closes_those_before_it() -> None:
+    """Its own error arrives as it is."""
+    parts = Parts()
+
+    async def compose() -> None:
+        async with composed(parts) as composition:
+            await composition.open("cache", Use("part", name="a"))
+            await composition.open("cache", Use("part", broken=True))
+
+    with pytest.raises(ConnectionError, match="no such server"):
+        await compose()
+    assert ["open a", "close a"] == parts.log
+
+
+async def test_a_wrong_option_names_the_configuration_file() -> None:
+    """File, kind, name, key and the expected type."""
+    async with composed(Parts(), "burnish.toml") as composition:
+        with pytest.raises(UsageError, match=r"burnish\.toml: cache `part`\.name: expected text, got a whole number 3"):
+            await composition.open("cache", Use("part", name=3))
+        with pytest.raises(PluginNotFoundError, match="no cache named `redis`"):
+            await composition.open("cache", "redis")
+
+
+async def test_equal_descriptions_of_models_share_one_instance() -> None:
+    """A name is the same description as a `Use` of it; other options make another instance."""
+    parts = Parts()
+    async with composed(parts) as composition:
+        other = Use("part", name="b")
+        by_role = {"task": "part", "judge": Use("part"), "proposer": other, "rewriter": Use("part", name="b")}
+        models = await composition.models(by_role)
+        assert list(by_role) == list(models)
+        assert models["task"] is models["judge"]
+        assert models["proposer"] is models["rewriter"]
+        assert ["open ", "open b"] == parts.log
+
+
+async def test_one_model_is_the_task_s() -> None:
+    """A single description or object is the role `task`; no model at all is an empty mapping; None in a role is not."""
+    async with composed(Parts()) as composition:
+        assert ["task"] == list(await composition.models("part"))
+        assert {"task": len} == await composition.models(len)
+        assert {} == await composition.models(None)
+        with pytest.raises(UsageError, match="the model of the role `judge` is None; leave the role out"):
+            await composition.models({"judge": None})
+
+
+def test_a_use_takes_any_option_name() -> None:
+    """Options called like its own arguments are options; two equal ones are equal."""
+    use = Use("part", name="a", self="b", options="c")
+    assert ("part", {"name": "a", "self": "b", "options": "c"}) == (use.name, use.options)
+    assert Use("part", a=1) == Use("part", a=1)
+    assert Use("part", a=1) != Use("part", a=2)
