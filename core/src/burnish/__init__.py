@@ -67,6 +67,7 @@ from burnish._runtime.scope import model_for as model_for
 from burnish._runtime.scope import models as models
 from burnish._runtime.target import CandidateUndo as CandidateUndo
 from burnish._runtime.target import apply_candidate as apply_candidate
+from burnish._runtime.target import as_target as as_target
 from burnish._runtime.target import restore_candidate as restore_candidate
 from burnish.abc import Environment as Environment
 from burnish.abc import Spec as Spec

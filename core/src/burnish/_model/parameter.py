@@ -25,8 +25,8 @@ class FieldInfo:
 class Parameter:
     """One named thing that a candidate's overlay may change.
 
-    A `predictor` has an instruction and demos; a `text` (a prompt file, a tool description) has only its text, which an
-    overlay's `instruction` replaces whole.
+    A `predictor` has an instruction and demos; a `text` (a prompt file, a tool description) has its text, which an
+    overlay's `instruction` replaces whole, and demos only where it says so.
     """
 
     name: str
@@ -41,9 +41,11 @@ class Parameter:
     placeholders: tuple[str, ...] = ()
     """Names that the text holds as `{{name}}`; a change must keep each of them."""
 
-    @property
-    def takes_demos(self) -> bool:
-        """Whether an overlay may set demos here."""
+    takes_demos: bool = attrs.field()
+    """Whether an overlay may set demos here: by default where the kind is `predictor`."""
+
+    @takes_demos.default
+    def _takes_demos(self) -> bool:
         return self.kind == "predictor"
 
 
