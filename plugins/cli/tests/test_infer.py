@@ -33,7 +33,7 @@ def csv(rows: int) -> str:
 
 def test_a_prompt_and_a_table_are_enough(tmp_path: Path) -> None:
     """Placeholders find their columns, the rest is id and label, classes are stratified, and it can be split."""
-    config = tune(tmp_path, "Classify: {{ question_text }}\nAgain: {{question_text}}", csv(40))
+    config = tune(tmp_path, "Classify: {{question_text}}\nAgain: {{question_text}}", csv(40))
     data = config.data
     assert ({"question_text": "Question Text"}, {"kind": "kind"}) == (data.inputs, data.labels)
     assert ("id", "kind", 0.3, 0.3, 0.4) == (data.id, data.stratify, data.train, data.val, data.test)
@@ -46,7 +46,7 @@ def test_a_prompt_and_a_table_are_enough(tmp_path: Path) -> None:
 def test_large_tables_are_not_used_whole(tmp_path: Path) -> None:
     """Splits have upper counts unless the command line says otherwise."""
     data = tune(tmp_path, "{{question_text}}", csv(900), val=50).data
-    assert (200, 50, 0.4) == (data.train, data.val, data.test)
+    assert (200, 50, 300) == (data.train, data.val, data.test)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,8 @@ def test_the_label(tmp_path: Path, prompt: str, table: str, wishes: dict[str, An
 @pytest.mark.parametrize(
     ("prompt", "table", "wishes", "expected"),
     [
-        ("Classify.", "q,a\nx,1\n", {}, "prompt.md: has no place for a row's values; where one goes"),
+        ("Classify.", "q,a\nx,1\n", {}, "has no place for a row's values; where a value goes, write `{{q}}`"),
+        ("{{ q }}", "q,a\nx,1\n", {}, "has `{{ q }}`, which is no placeholder; where a value goes, write `{{q}}`"),
         ("{{p}}", "q,a\nx,1\n", {}, "prompt.md: holds `{{p}}`, but "),
         ("{{q_x}}", "q x,Q X,a\nx,y,1\n", {}, "could be the columns `q x` and `Q X`"),
         ("{{q}}", "q,a,b\nx,1,n\n", {}, "which of `a`, `b` is the label? Say it with `--label`"),
@@ -87,5 +88,5 @@ def test_what_cannot_be_inferred_is_asked(
 
 def test_names() -> None:
     """Placeholders are plain names; other braces are text; any column has a field name."""
-    assert ["a", "b_1"] == placeholders("{{a}} {{ b_1 }} {{a}} {c} {{1}} {{x y}} {{}}")
+    assert ["a", "b_1"] == placeholders("{{a}} {{b_1}} {{ d }} {{a}} {c} {{1}} {{x y}} {{}}")
     assert ["a_b", "field_1_x", "field", "größe"] == [field_name(c) for c in ("A b!", "1 x", "?", "Größe")]

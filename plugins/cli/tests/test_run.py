@@ -238,3 +238,41 @@ def test_a_broken_metric_stops_the_run(place: Path, capsys: pytest.CaptureFixtur
     err = capsys.readouterr().err
     assert r"ValueError: no score\x1b[2J" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+def test_a_prompt_file_is_tuned_without_configuration(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prompt, rows and metric are enough: columns are inferred, the plan is the budget, demos reach the prompt."""
+    (place / "prompt.md").write_text("One of red, blue. {{ no }}\n{{text}}\nColour:", encoding="utf-8")
+    things = {"sky water ice sea": "blue", "fire blood rose brick": "red"}
+    pairs = [(a, b, n, label) for t, label in things.items() for a in t.split() for b in t.split() for n in "xyz"]
+    rows = "".join(f"{a} {b} {n},{label}\n" for a, b, n, label in pairs)
+    (place / "rows.csv").write_text("text,colour\n" + rows, encoding="utf-8")
+    tune = ["tune", "prompt.md", "--data", "rows.csv", "--model", "toy_parts:nearest", "--strategy", "bootstrap"]
+    assert 0 == main([*tune, "--plan-only", "--json"])
+    out, err = capsys.readouterr()
+    plan = json.loads(out)
+    assert "warning: not a placeholder because of its blanks, sent as it is (text={{ no }})" in err
+    assert ({"text": "text"}, {"colour": "colour"}) == (plan["inputs"], plan["labels"])
+    assert {"max_metric_calls": plan["rollouts"]} == plan["budget"]
+    assert not (place / "runs").exists()
+    assert 0 == main([*tune, "--metric", "exact_match", "--require-improvement"])
+    out, err = capsys.readouterr()
+    assert "data      `text` → `colour`; 29 train, 29 validation, 38 test rows" in err
+    assert "prompt: improved by" in out
+    assert result(place, "prompt")["spend"]["rollouts"] <= plan["rollouts"]
+    assert 0 == main([*tune, "--metric", "exact_match", "--max-metric-calls", "140", "--json"])
+    assert "prompt-2" == json.loads(capsys.readouterr().out)["name"]
+    assert 4 == main([*tune, "--max-metric-calls", "80"])
+
+
+@pytest.mark.slow
+def test_a_signature_is_a_program(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An inline signature with its instruction runs; what is wrong in it is refused at its place."""
+    signature = "signature = \"q -> a: Literal['a', 'b']\"\ninstruction = \"Say the last word.\""
+    change(place, ('use = "toy_parts:Program"', signature), ("toy_parts:good", "toy_parts:nothing"))
+    assert 0 == main(["run"])
+    assert 1.0 == result(place)["test"]["baseline"]
+    change(place, ('use = "toy_parts:Program"', 'signature = "q -> a: strr"'))
+    assert 2 == main(["run", "--name", "other"])
+    assert "unknown type `strr`" in capsys.readouterr().err

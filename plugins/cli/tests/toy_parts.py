@@ -9,7 +9,7 @@ from typing import Any
 
 import burnish
 from burnish.abc import LMRequest, Message, Problem
-from burnish.testing import ScriptedModel
+from burnish.testing import NearestDemoModel, ScriptedModel
 
 
 class Leaf:
@@ -50,6 +50,7 @@ def answer(request: LMRequest) -> str:
 
 
 model = ScriptedModel(answer, name="toy")
+nearest = NearestDemoModel()
 
 
 @burnish.exposed
@@ -92,6 +93,18 @@ def interrupt() -> None:
     time.sleep(0.01)
 
 
+class Nothing:
+    """Keeps the start."""
+
+    async def compile(self, engine: burnish.Engine, problem: Problem) -> burnish.Report:
+        await engine.evaluate_many([(engine.register(problem.start), problem.val)])
+        return burnish.Report(strategy="nothing", best=problem.start)
+
+    def plan(self, problem: Problem) -> burnish.Plan:
+        return burnish.Plan(rollouts=len(problem.val))
+
+
+nothing = Nothing()
 good = Try("Say the last word.")
 useless = Try("Say something.")
 interrupted = Try("Say the last word.", interrupt)

@@ -101,7 +101,7 @@ def tune(
     model: Annotated[str | None, Parameter(env_var="BURNISH_MODEL")] = None,
     label: str | None = None,
     id_: Annotated[str | None, Parameter(name="--id")] = None,
-    strategy: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ("bootstrap",),
+    strategy: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ("bootstrap-random",),
     max_metric_calls: int | None = None,
     max_requests: int | None = None,
     max_tokens: int | None = None,

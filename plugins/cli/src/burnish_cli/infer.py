@@ -14,13 +14,16 @@ from burnish_cli.config import Component, Config, DataConfig, ProgramConfig, Siz
 from burnish_cli.data import DataFileError, Table, missing_column, read_table, read_text
 from burnish_cli.split import as_text
 
-PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+PLACEHOLDER = re.compile(r"\{\{([^\W\d]\w*)\}\}")
+"""What `burnish_programs` takes as one."""
+NEARLY = re.compile(r"\{\{\s*([^\W\d]\w*)\s*\}\}")
 LABEL_NAMES = {
     *("label", "answer", "output", "target", "expected", "expected_output"),
     *("gold", "reference", "category", "class", "completion", "response"),
 }
-SHARES: Mapping[str, tuple[float, int]] = {"train": (0.3, 200), "val": (0.3, 200), "test": (0.4, 400)}
-"""Fraction and upper count of each split: test rows cost least, twice each, and decide most."""
+SHARES: Mapping[str, tuple[float, int]] = {"train": (0.3, 200), "val": (0.3, 100), "test": (0.4, 300)}
+"""Fraction and upper count of each split. A test row costs two rollouts and makes the result more certain; a validation
+row costs one for each candidate."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,9 +53,10 @@ def infer(wishes: Wishes) -> Config:
     table = read_table(wishes.data)
     names = placeholders(text)
     if not names:
-        example = next((c for c in table.columns if c != wishes.label), "question")
-        what = "has no place for a row's values; where one goes, write for example"
-        raise DataFileError(wishes.prompt, f"{what} `{{{{{field_name(example)}}}}}`")
+        near = NEARLY.search(text)
+        example = near[1] if near else next((c for c in table.columns if c != wishes.label), "question")
+        what = f"has `{near[0]}`, which is no placeholder" if near else "has no place for a row's values"
+        raise DataFileError(wishes.prompt, f"{what}; where a value goes, write `{{{{{field_name(example)}}}}}`")
     inputs = {name: _column(name, table, wishes.prompt) for name in names}
     row_id = wishes.id or _id(table, set(inputs.values()))
     label = wishes.label or _label(table, {*inputs.values(), row_id})

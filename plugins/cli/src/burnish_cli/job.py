@@ -13,6 +13,7 @@ from burnish import Environment, PluginManager, Use
 from burnish.abc import Strategy
 from burnish.errors import PluginNotFoundError, UsageError
 from burnish_cli.config import Component, Config, ProgramConfig
+from burnish_cli.data import DataFileError, read_text
 from burnish_cli.references import load_reference
 from burnish_cli.result import Command
 from burnish_cli.split import Splits, load_splits
@@ -102,14 +103,28 @@ class _Parts:
 
 
 def load_program(program: ProgramConfig, config: Config) -> Any:
-    """Make or import the program."""
+    """Make or import the program. Raises configuration errors naming the key."""
     if program.use is not None:
         return load_reference(program.use, config.base_dir, where="program.use")
     try:
-        import burnish_programs
+        from burnish_programs import Predict, PromptProgram
     except ModuleNotFoundError:
         raise PluginNotFoundError("signatures and prompt files need the distribution `burnish-programs`") from None
-    return burnish_programs.Predict(program.signature, instruction=program.instruction)
+    if program.signature is not None:
+        return Predict(program.signature, instruction=program.instruction)
+    path = config.resolve(str(program.prompt))
+    output = program.output or _only_label(config)
+    try:
+        return PromptProgram(read_text(path), output)
+    except UsageError as error:
+        raise DataFileError(path, str(error)) from None
+
+
+def _only_label(config: Config) -> str:
+    labels = list(config.data.labels)
+    if len(labels) != 1:
+        raise UsageError(f"program.output: say which field the reply is; `data.labels` names {len(labels)} of them")
+    return labels[0]
 
 
 def runs_dir(base_dir: Path) -> Path:

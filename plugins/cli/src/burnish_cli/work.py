@@ -18,10 +18,12 @@ from burnish_cli import words
 from burnish_cli.exits import Exit
 from burnish_cli.infer import Wishes, infer
 from burnish_cli.job import Job, next_dir, prepare, runs_dir
+from burnish_cli.logs import logs_told
 from burnish_cli.output import print_json, print_lines
 from burnish_cli.result import ResultFile, to_json
 from burnish_cli.runner import execute
 from burnish_cli.structure import load_config
+from burnish_cli.text import safe, write_line
 
 
 @attrs.frozen(kw_only=True)
@@ -36,8 +38,11 @@ class Output:
 
     @contextlib.contextmanager
     def kept_clean(self) -> Iterator[None]:
-        """With `--json` stdout is one JSON object: what a program or a plugin prints goes to stderr then."""
-        with contextlib.redirect_stdout(sys.stderr) if self.as_json else contextlib.nullcontext():
+        """Send logged warnings to stderr, and with `--json` also what a program or a plugin prints."""
+        with (
+            logs_told(lambda line: write_line(sys.stderr, f"warning: {safe(line)}")),
+            contextlib.redirect_stdout(sys.stderr) if self.as_json else contextlib.nullcontext(),
+        ):
             yield
 
 
