@@ -231,6 +231,21 @@ def test_an_interrupt_keeps_the_best_so_far(place: Path, capsys: pytest.CaptureF
     assert (place / "runs" / "burnish" / "best.json").exists()
 
 
+@pytest.mark.slow
+def test_a_second_interrupt_ends_the_run_at_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No traceback and no hanging, whichever of the two signals comes first."""
+    change(place, ("toy_parts:good", "toy_parts:impatient"))
+    assert 3 == main(["run"])
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_an_interrupt_before_the_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """While the program is still being imported there is nothing to keep: exit code 130, no traceback."""
+    (place / "toy_parts.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
+    assert 130 == main(["run"])
+    assert ("", "") == capsys.readouterr()
+
+
 def test_a_broken_metric_stops_the_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The error names the metric's own words, made harmless; the outputs that were paid for are kept."""
     change(place, ("toy_parts:metric", "toy_parts:broken_metric"))

@@ -105,6 +105,12 @@ class Nothing:
 
 
 nothing = Nothing()
+def interrupt_twice() -> None:
+    signal.raise_signal(signal.SIGTERM)
+    interrupt()
+
+
 good = Try("Say the last word.")
 useless = Try("Say something.")
 interrupted = Try("Say the last word.", interrupt)
+impatient = Try("Say the last word.", interrupt_twice)

@@ -18,6 +18,7 @@ app = App(
     name="burnish",
     help="Tune the texts of an LM program against a metric.",
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
     version_flags=["--version"],
     version=lambda: _version(),
     default_parameter=Parameter(negative=()),
@@ -36,6 +37,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         # The reader has gone (`burnish plugins | head`): no traceback at the interpreter's last flush either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FINISHED
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
     except Exception as error:
         return report_error(error)
     return Exit.FINISHED if code is None else int(code)

@@ -23,6 +23,8 @@ class Exit(enum.IntEnum):
     """The budget does not cover what was asked; nothing was spent."""
     INTERNAL = 70
     """A fault of burnish itself."""
+    INTERRUPTED = 130
+    """Before the run began."""
 
 
 def report_error(error: BaseException) -> Exit:
