@@ -1,0 +1,250 @@
+"""What all predictors share: their state, the candidate in force, the call, the span."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+
+import burnish
+from burnish import abc
+from burnish.abc import Layout, LMRequest, LMResponse, Message
+from burnish.errors import ContextLostError, UsageError
+from burnish_programs._binding import InForce, in_force
+from burnish_programs._prediction import Prediction
+from burnish_programs._render import Prefix
+
+L = TypeVar("L", bound="Leaf")
+
+MOST_PREFIXES = 256
+"""Rendered beginnings that one predictor keeps: as many candidates as may be in flight, and some."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """How a predictor calls its model."""
+
+    role: str = "task"
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return attrs.asdict(self)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What is set of the request's own sampling settings."""
+        own = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        return {name: value for name, value in own.items() if value is not None}
+
+
+class _Prefixes:
+    """Rendered beginnings by instruction and demos, the last ones used; safe to use from several threads.
+
+    Demos are told apart by object: a candidate's overlay is frozen and lives as long as its rollouts, and hashing many
+    demos on every call would cost more than it saves.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int], tuple[Sequence[burnish.Demo], Prefix]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, leaf: Leaf, instruction: str, demos: Sequence[burnish.Demo]) -> Prefix:
+        key = (instruction, id(demos))
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found[1]
+        prefix = leaf.render_prefix(instruction, demos)
+        with self._lock:
+            self._kept[key] = (demos, prefix)
+            while len(self._kept) > MOST_PREFIXES:
+                self._kept.popitem(last=False)
+        return prefix
+
+
+class Leaf(ABC):
+    """A predictor: one call of a model with texts that can be tuned. Implements `burnish.abc.Predictor`.
+
+    What it renders is read when it is called: the candidate in force, else its own state, else its declared default.
+    """
+
+    fallback_name: ClassVar[str] = "predict"
+
+    def __init__(
+        self,
+        *,
+        instruction: str | None,
+        demos: Iterable[Mapping[str, Any]],
+        model: Any,
+        settings: Settings,
+        name: str | None,
+    ) -> None:
+        if model is not None:
+            burnish.as_model(model)
+        self.name = name
+        """Its name where no module gives it one."""
+        self.model = model
+        """The model it is pinned to; None: the one of its role."""
+        self.settings = settings
+        self._state = burnish.PredictState(instruction=instruction, demos=tuple(_demo(row) for row in demos))
+        self._prefixes = _Prefixes()
+        self._runs: dict[object, None] = {}
+        """One entry for each run that has this predictor under tuning."""
+
+    # --- what a kind of predictor decides ------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def default_instruction(self) -> str:
+        """The text where nothing else is set."""
+
+    @property
+    @abstractmethod
+    def input_fields(self) -> Sequence[abc.InputField]:
+        """What a row must give."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout | None:
+        """How the turns are written, for models without a chat template."""
+
+    @abstractmethod
+    def parameter(self, name: str) -> burnish.Parameter:
+        """Describe it under a name, as it stands."""
+
+    @abstractmethod
+    def render_prefix(self, instruction: str, demos: Sequence[burnish.Demo]) -> Prefix:
+        """Write the turns that all calls share."""
+
+    @abstractmethod
+    def render_call(self, instruction: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Write the turns of one call."""
+
+    @abstractmethod
+    def parse(self, response: LMResponse) -> dict[str, Any]:
+        """Read the outputs. Raises `ParseError`."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Say as JSON what it is, state and model aside: part of the program's identity."""
+
+    def check(self, name: str, overlay: burnish.Overlay) -> None:  # noqa: B027 (most have nothing to refuse)
+        """Refuse an overlay that it cannot take, by `UsageError`."""
+
+    # --- state -------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> burnish.PredictState:
+        """Give the instruction override and the demos."""
+        return self._state
+
+    def set_state(self, state: burnish.PredictState) -> None:
+        """Write both."""
+        self._state = state
+
+    @property
+    def instruction(self) -> str:
+        """The instruction of its own, without a candidate: the override, else the default."""
+        return self.default_instruction if self._state.instruction is None else self._state.instruction
+
+    @property
+    def demos(self) -> tuple[burnish.Demo, ...]:
+        """The demos of its own, without a candidate."""
+        return self._state.demos
+
+    def copy(self: L) -> L:
+        """Give one of the same kind, settings, model and state, whose state is its own from then on."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._prefixes, twin._runs = _Prefixes(), {}
+        return twin
+
+    def enter_run(self, token: object) -> None:
+        """Count a run that has this predictor under tuning."""
+        self._runs[token] = None
+
+    def leave_run(self, token: object) -> None:
+        """Count it out."""
+        self._runs.pop(token, None)
+
+    def predictors(self) -> dict[str, Leaf]:
+        """Give itself by name: a predictor is a program of one."""
+        return {self.name or self.fallback_name: self}
+
+    def __burnish_target__(self) -> Any:
+        """Give it as a `burnish.abc.Target`: a program of one predictor."""
+        from burnish_programs._target import ModuleTarget
+
+        return ModuleTarget(self)
+
+    # --- the call ----------------------------------------------------------------------------------------------
+
+    async def __call__(self, /, **inputs: Any) -> Prediction:
+        """Ask the model; the inputs are the fields by name.
+
+        Raises `UsageError` for missing or unknown fields and where no model is set, `ParseError` where the reply does
+        not hold the outputs, and the model's own `ModelError`. Cancelled, the request in flight ends.
+        """
+        if self._runs and burnish.current_injection() is None:
+            raise _context_lost(self.name or self.fallback_name)
+        self._check_inputs(inputs)
+        force = in_force(self, self.name or self.fallback_name)
+        prefix, suffix = self._render(force, inputs)
+        model = burnish.model_for(self.settings.role) if self.model is None else self.model
+        request = LMRequest(messages=prefix + suffix, layout=self.layout, **self.settings.sampling)
+        with burnish.span(force.name, inputs) as span:
+            if span is not None:
+                identity = burnish.as_model(model).identity
+                span.request(prefix, suffix, {**identity, **self.settings.sampling})
+            response = await burnish.call_model(model, request, role=self.settings.role)
+            if span is not None:
+                span.exchange(response)
+            outputs = self.parse(response)
+            if span is not None:
+                span.output(outputs)
+        return Prediction(outputs)
+
+    def sync(self, /, **inputs: Any) -> Prediction:
+        """Do the same from sync code: a worker thread, a thread that carries the rollout's context, or no event loop.
+
+        Raises `RuntimeError` on an event loop's own thread, where it would block everything.
+        """
+        return burnish.run_from_sync(lambda: self(**inputs))
+
+    def _check_inputs(self, inputs: Mapping[str, Any]) -> None:
+        fields = self.input_fields
+        unknown = inputs.keys() - {field.name for field in fields}
+        missing = [field.name for field in fields if field.required and field.name not in inputs]
+        if unknown or missing:
+            wrong = [f"lacks `{name}`" for name in missing] + [f"has no input `{name}`" for name in sorted(unknown)]
+            raise UsageError(f"{self!r}: the call {', '.join(wrong)}")
+
+    def _render(self, force: InForce, inputs: Mapping[str, Any]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        overlay, state = force.overlay, self._state
+        instruction, demos = state.instruction, state.demos
+        if overlay is not None:
+            if overlay.instruction is not None or overlay.clear_instruction:
+                instruction = overlay.instruction
+            if overlay.demos is not None:
+                demos = tuple(overlay.demos)
+        text = self.default_instruction if instruction is None else instruction
+        prefix = self._prefixes.get(self, text, demos)
+        return prefix.without(force.source), self.render_call(text, inputs)
+
+
+def _demo(row: Mapping[str, Any]) -> burnish.Demo:
+    return row if isinstance(row, burnish.Demo) else burnish.Demo(row)
+
+
+def _context_lost(name: str) -> ContextLostError:
+    return ContextLostError(
+        f"`{name}` is being tuned and was called outside of its rollout, where it cannot tell which candidate it is to "
+        "render. A thread started by hand does not carry the context: start it with "
+        "`threading.Thread(target=contextvars.copy_context().run, args=(function, ...))` (trio's tasks and `to_thread` "
+        "carry it by themselves). To use the program beside the run, use a `.copy()` of it"
+    )

@@ -1,0 +1,175 @@
+"""Prompt files: a text with placeholders, sent as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+import burnish
+from burnish import abc
+from burnish.abc import Layout, LMResponse, Message
+from burnish.errors import UsageError
+from burnish_programs._leaf import Leaf, Settings
+from burnish_programs._parse import label_pattern, parse_reply
+from burnish_programs._render import DemoTurns, Prefix
+from burnish_programs._signature import Field, parse_field
+from burnish_programs._template import Template, nearly_placeholders, placeholders_of
+from burnish_programs._types import Text, to_text
+
+log = structlog.get_logger("burnish")
+
+_template = lru_cache(maxsize=256)(Template.of)
+
+
+class PromptProgram(Leaf):
+    """A prompt as it is: a text in which `{{name}}` stands for the row's field `name`.
+
+        ask = PromptProgram("Say which category this belongs to: {{gloss}}", output="category")
+        (await ask(gloss="a small dog")).category
+
+    The filled text is one user turn, every other byte of it unchanged: nothing is added about the reply's form, and
+    values are put in once and never expanded. The reply is the output; an output with a type (`"label: Literal['a',
+    'b']"`) is read as `burnish_programs` reads replies. As a parameter it is a text: a candidate replaces it whole and
+    has to keep each placeholder.
+
+    Demos are the same text filled with the demo's fields, each with the bare output as the assistant's turn, before the
+    question.
+
+    Args:
+        text: the prompt; it holds at least one placeholder.
+        output: name of the output, or `name: type`.
+        demos, model, role, temperature, max_tokens: as in `Predict`.
+        name: its name in candidates and traces where it stands alone.
+    """
+
+    fallback_name = "prompt"
+
+    def __init__(
+        self,
+        text: str,
+        output: str = "output",
+        *,
+        demos: Iterable[Mapping[str, Any]] = (),
+        model: Any = None,
+        role: str = "task",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        settings = Settings(role=role, temperature=temperature, max_tokens=max_tokens)
+        super().__init__(instruction=None, demos=demos, model=model, settings=settings, name=name)
+        self.text = text
+        self.output: Field = parse_field(output)
+        self.placeholders = placeholders_of(text)
+        if not self.placeholders:
+            raise UsageError(
+                "the prompt has no placeholder, so that every row would ask the same: write {{field}}, without blanks, "
+                f"where a row's value goes; it reads {text[:80]!r}"
+            )
+        for wrong in nearly_placeholders(text):
+            log.warning("not a placeholder because of its blanks, sent as it is", text=wrong)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self.placeholders)} -> {self.output})"
+
+    @property
+    def default_instruction(self) -> str:
+        return self.text
+
+    @cached_property
+    def input_fields(self) -> Sequence[abc.InputField]:
+        return tuple(abc.InputField(name=name) for name in self.placeholders)
+
+    @cached_property
+    def layout(self) -> Layout:
+        # A text that ends in a label of its own ("Category:") already says where the reply goes.
+        cued = self.text.rstrip().endswith((":", "："))
+        return Layout(outputs=() if cued else (self.output.name,))
+
+    def parameter(self, name: str) -> burnish.Parameter:
+        return burnish.Parameter(
+            name=name,
+            kind="text",
+            instruction=self.instruction,
+            default_instruction=self.text,
+            demos=self.demos,
+            inputs=tuple(burnish.FieldInfo(name=name) for name in self.placeholders),
+            outputs=(self.output.info,),
+            placeholders=self.placeholders,
+            takes_demos=True,
+        )
+
+    def check(self, name: str, overlay: burnish.Overlay) -> None:
+        if overlay.instruction is not None:
+            self._check_text(overlay.instruction, name)
+
+    def _check_text(self, text: str, name: str) -> None:
+        have = placeholders_of(text)
+        lost = ", ".join(f"`{{{{{p}}}}}`" for p in self.placeholders if p not in have)
+        if lost:
+            raise UsageError(f"the new text of `{name}` has lost {lost}: rows could not reach the model")
+
+    def set_state(self, state: burnish.PredictState) -> None:
+        if state.instruction is not None:
+            self._check_text(state.instruction, self.name or self.fallback_name)
+        super().set_state(state)
+
+    def render_prefix(self, instruction: str, demos: Sequence[burnish.Demo]) -> Prefix:
+        template = _template(instruction, self.placeholders)
+        turns = [DemoTurns(source=demo.source, turns=self._demo_turns(template, demo)) for demo in demos]
+        return Prefix(head=(), demos=tuple(turns))
+
+    def _demo_turns(self, template: Template, demo: burnish.Demo) -> tuple[Message, ...]:
+        values = {name: demo.input_value(name) for name in self.placeholders}
+        answer = demo.get(self.output.name)
+        if answer is None or all(value is None for value in values.values()):
+            return ()
+        return (Message("user", template.fill(values)), Message("assistant", to_text(answer)))
+
+    def render_call(self, instruction: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
+        return (Message("user", _template(instruction, self.placeholders).fill(inputs)),)
+
+    def parse(self, response: LMResponse) -> dict[str, Any]:
+        if isinstance(self.output.type, Text):
+            return {self.output.name: self._without_label(response.text.strip())}
+        return parse_reply(response.text, (self.output,), response.finish_reason)
+
+    def _without_label(self, reply: str) -> str:
+        """Take the output's label off the front: some models write it, most do not."""
+        first, newline, more = reply.partition("\n")
+        found = label_pattern((self.output.name,)).fullmatch(first)
+        return reply if found is None else (found["rest"] + newline + more).strip()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "kind": type(self).__qualname__,
+            "text": self.text,
+            "output": str(self.output),
+            "settings": self.settings.to_json(),
+        }
+
+
+class PromptFile(PromptProgram):
+    """A `PromptProgram` whose text is kept in a file: UTF-8, read once, byte for byte.
+
+    `source` is the path; a text that holds a placeholder is taken as the prompt itself. The other arguments are those
+    of `PromptProgram`.
+    """
+
+    def __init__(self, source: str | Path, output: str = "output", **options: Any) -> None:
+        inline = isinstance(source, str) and bool(placeholders_of(source))
+        self.path = None if inline else Path(source)
+        super().__init__(str(source) if self.path is None else _read(self.path), output, **options)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"the prompt file {str(path)!r} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the prompt file {str(path)!r} is not UTF-8: byte {error.start} cannot be read") from None

@@ -1,0 +1,180 @@
+"""Programs as targets: what the engine, strategies and executors see of a `Module`, `Predict` or prompt file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+import burnish
+from burnish import abc
+from burnish.errors import UnknownParameterError, UsageError
+from burnish_programs._binding import binding, names_of
+from burnish_programs._identity import CodePrint, print_code, print_predictors
+from burnish_programs._leaf import Leaf
+from burnish_programs._module import Module, attributes, found_predictors, holds_predictors, modules_in
+from burnish_programs._prediction import Prediction
+
+log = structlog.get_logger("burnish")
+
+_PLAIN = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
+
+
+class ModuleTarget:
+    """A program as a `burnish.abc.Target`: candidates are read when prompts are rendered, so they run side by side.
+
+    Predictors, their names and the program's code are looked at once, here; what the predictors' state is, at each use.
+    """
+
+    metering: abc.Metering = "call"
+    injection: abc.Injection = "ambient"
+
+    def __init__(self, program: Module | Leaf) -> None:
+        self.program = program
+        """The program itself: `install` writes into it."""
+        self.predictors: Mapping[str, Leaf] = dict(program.predictors())
+        self.inputs: Sequence[abc.InputField] | None = (
+            program.input_fields if isinstance(program, Leaf) else forward_inputs(program.forward)
+        )
+        self._names = names_of(program, self.predictors, modules_in(program))
+        self._code: CodePrint | None = None
+        self._printed: tuple[list[burnish.PredictState], str] | None = None
+        if isinstance(program, Module):
+            _warn_of_undeclared(program, self.predictors)
+
+    def __repr__(self) -> str:
+        return f"<target of {self._names.program}: {', '.join(self.predictors) or 'no predictors'}>"
+
+    @property
+    def code_print(self) -> CodePrint:
+        """Identity of the program's code, and what in it has none."""
+        if self._code is None:
+            self._code = print_code(self.program, self.predictors)
+        return self._code
+
+    @property
+    def fingerprint(self) -> str:
+        """128-bit fingerprint of code, signatures, pinned models, settings and the current state of the predictors."""
+        states = [leaf.get_state() for leaf in self.predictors.values()]
+        if self._printed is not None and all(a is b for a, b in zip(self._printed[0], states, strict=True)):
+            return self._printed[1]
+        self._printed = (states, print_predictors(self.code_print, self.predictors))
+        return self._printed[1]
+
+    @property
+    def opaque(self) -> tuple[Any, ...]:
+        """Objects that the program holds and that have no content identity."""
+        return self.code_print.opaque
+
+    def parameters(self) -> dict[str, burnish.Parameter]:
+        """Give the predictors as they stand, by name."""
+        return {name: leaf.parameter(name) for name, leaf in self.predictors.items()}
+
+    def check(self, candidate: burnish.Candidate) -> None:
+        """Refuse a candidate that the program cannot take.
+
+        Raises `UnknownParameterError` for an unknown name and `UsageError` for demos where none are taken or a text
+        that has lost a placeholder.
+        """
+        for name, overlay in candidate.overlays.items():
+            leaf = self.predictors.get(name)
+            if leaf is None:
+                raise UnknownParameterError(name, tuple(self.predictors))
+            if overlay.demos and not leaf.parameter(name).takes_demos:
+                raise UsageError(f"`{name}` is a text and takes no demos")
+            leaf.check(name, overlay)
+
+    async def run(self, inputs: Mapping[str, Any], candidate: burnish.Candidate) -> Any:
+        """Run the program once, inside a rollout's scope; a mapping that it returns becomes a `Prediction`.
+
+        Sync programs run in a worker thread. Raises what the program raises, `UsageError` where `candidate` is not the
+        one in force.
+        """
+        injection = burnish.current_injection()
+        in_force = burnish.Candidate() if injection is None else injection.candidate
+        if in_force is not candidate and in_force != candidate:
+            raise UsageError(
+                "the candidate to run is not the one in force, so that the program would render another one: run it "
+                "through an engine, which opens the rollout's scope"
+            )
+        with binding(self._names, tuned=True):
+            result = await self.program(**inputs)
+        return self.load_prediction(result)
+
+    def load_prediction(self, value: Any) -> Any:
+        """Make a prediction of a stored (or fresh) output: a mapping becomes a `Prediction`, anything else stays."""
+        return Prediction(value) if isinstance(value, Mapping) and not isinstance(value, Prediction) else value
+
+    @contextmanager
+    def bound(self) -> Iterator[None]:
+        """Have calls outside of a rollout's scope raise `ContextLostError` inside the block: a run of it is on."""
+        token = object()
+        for leaf in self.predictors.values():
+            leaf.enter_run(token)
+        try:
+            yield
+        finally:
+            for leaf in self.predictors.values():
+                leaf.leave_run(token)
+
+    def install(self, candidate: burnish.Candidate) -> None:
+        """Write a candidate into the program: all of it, or nothing where it raises as `check` does."""
+        self.check(candidate)
+        burnish.apply_candidate(self.program, candidate)
+
+    def copy(self) -> ModuleTarget:
+        """Give a target over a structural copy of the program."""
+        return type(self)(self.program.copy())
+
+
+def forward_inputs(forward: Any) -> Sequence[abc.InputField] | None:
+    """Read a program's inputs off the parameters of its `forward`; None where it takes anything (`**fields`)."""
+    parameters = inspect.signature(forward).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    fields = []
+    for p in parameters:
+        if p.kind is p.POSITIONAL_ONLY:
+            raise UsageError(f"`forward` gets its inputs by name, but `{p.name}` is positional only")
+        if p.kind is not p.VAR_POSITIONAL:
+            fields.append(abc.InputField(name=p.name, required=p.default is p.empty, annotation=_plain(p.annotation)))
+    return fields
+
+
+def _plain(annotation: Any) -> type | None:
+    """Give the plain class that an annotation names, also where `from __future__ import annotations` made it text."""
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    known = _PLAIN.get(name)
+    return known if known is annotation or isinstance(annotation, str) else None
+
+
+def _warn_of_undeclared(program: Module, predictors: Mapping[str, Leaf]) -> None:
+    """Name predictors that the program has and that nobody will tune."""
+    known = {id(leaf) for leaf in predictors.values()}
+    for name, leaf in found_predictors(program, declared=False).items():
+        if id(leaf) not in known:
+            log.warning("a predictor is not declared by `predictors()`, so it is not tuned", predictor=name)
+    for module in modules_in(program).values():
+        for name, value in attributes(module):
+            for inner in _hidden(value, known):
+                log.warning(
+                    "a predictor has no name, so it is not tuned: hold it in an attribute of a Module, or in a list or "
+                    "mapping there",
+                    inside=f"{type(module).__qualname__}.{name}{inner}",
+                )
+
+
+def _hidden(value: Any, known: set[int]) -> Iterator[str]:
+    """Find predictors in sets and in plain objects, where they have no name."""
+    if holds_predictors(value):
+        return
+    if isinstance(value, (set, frozenset)):
+        inside = [("{...}", item) for item in value]
+    else:
+        inside = [(f".{name}", item) for name, item in getattr(value, "__dict__", {}).items()]
+    for name, item in inside:
+        if holds_predictors(item) and id(item) not in known:
+            yield name
