@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import time
+import uuid
+from collections import deque
 from collections.abc import Callable
 
 import attrs
+import structlog
+import trio
 
 from burnish import abc
 from burnish._model.budget import Budget, RoleSpend, Spend
-from burnish.errors import BudgetExceededError
+from burnish.errors import BudgetExceededError, first_line
+
+log = structlog.get_logger("burnish")
+
+
+@attrs.define
+class _Lease:
+    """What the meter granted: rollouts that are still under way, and how many of them never ran."""
+
+    key: str
+    under_way: int
+    unused: int = 0
 
 
 class Ledger:
     """Holds what is spent and what is reserved, and answers whether more fits.
 
     All checks and reservations happen between two checkpoints, so that no interleaving can admit too much. A shared
-    `meter`, where there is one, is asked after the run's own budget.
+    `meter`, where there is one, is asked after the run's own budget, under keys that begin with `run`: a name of this
+    ledger's alone, made up where none is given.
     """
 
     def __init__(
@@ -28,13 +44,15 @@ class Ledger:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.budget = budget
-        self._meter, self._run, self._clock = meter, run, clock
+        self._meter, self._run, self._clock = meter, run or uuid.uuid4().hex, clock
         self._began = clock()
         self._spent = Spend()
         self._rollouts_reserved = 0
         self._requests_in_flight = 0
         self._set_aside = 0
-        self._leases = 0
+        self._asked = 0
+        self._leases: deque[_Lease] = deque()
+        self._told = False
 
     @property
     def spend(self) -> Spend:
@@ -80,26 +98,57 @@ class Ledger:
         self._rollouts_reserved += count
         if self._meter is None:
             return None
-        self._leases += 1
-        request = abc.Lease(amount=abc.Amount(metric_calls=count, lm_calls=count), key=f"{self._run}:{self._leases}")
+        self._asked += 1
+        request = abc.Lease(amount=_rollouts(count), key=f"{self._run}:{self._asked}")
         try:
             answer = await self._meter.lease(request)
         except BaseException:
             self._rollouts_reserved -= count
+            self._leases.append(_Lease(request.key, 0, unused=count))  # it may have been granted; nobody knows
             raise
         if isinstance(answer, abc.Exhausted):
             self._rollouts_reserved -= count
             return f"meter: {answer.cap}"
+        self._leases.append(_Lease(request.key, count))
         return None
+
+    async def hand_back(self) -> None:
+        """End the meter's leases whose rollouts are over, so that it takes back what they did not use.
+
+        A lease that is not ended comes back as a whole when its time is over, used or not. A meter that fails is told
+        again with the next leases. Cancelled, it still tells, for at most five seconds.
+        """
+        over = [lease for lease in self._leases if not lease.under_way]
+        self._leases = deque(lease for lease in self._leases if lease.under_way)
+        while over and self._meter is not None:
+            try:
+                with trio.fail_after(5, shield=True):
+                    await self._meter.release(over[0].key, _rollouts(over[0].unused))
+            except Exception as error:
+                self._leases.extendleft(reversed(over))
+                if not self._told:
+                    self._told = True
+                    log.warning("the meter did not take a lease back; it will be told again", error=first_line(error))
+                return
+            del over[0]
+
+    def _end(self, count: int, *, unused: bool) -> None:
+        """Take rollouts off the oldest leases: the sums are exact, whichever lease each of them came from."""
+        self._rollouts_reserved -= count
+        for lease in self._leases:
+            ended = min(count, lease.under_way)
+            lease.under_way -= ended
+            lease.unused += ended if unused else 0
+            count -= ended
 
     def settle_rollout(self, spent: Spend) -> None:
         """Book a rollout that ran, in place of its reservation. Its requests are booked already, one by one."""
-        self._rollouts_reserved -= 1
+        self._end(1, unused=False)
         self._spent += Spend(metric_calls=spent.metric_calls, lm_calls=spent.lm_calls, lm_spans=spent.lm_spans)
 
     def release_rollouts(self, count: int) -> None:
         """Give back reservations of rollouts that did not run."""
-        self._rollouts_reserved -= count
+        self._end(count, unused=True)
 
     def book(self, spent: Spend) -> None:
         """Book spend that needed no reservation: cache hits, charges."""
@@ -124,3 +173,7 @@ class Ledger:
     def release_request(self) -> None:
         """Give back the reservation of a request that was never sent."""
         self._requests_in_flight -= 1
+
+
+def _rollouts(count: int) -> abc.Amount:
+    return abc.Amount(metric_calls=count, lm_calls=count)
