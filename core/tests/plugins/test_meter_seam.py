@@ -1,0 +1,124 @@
+"""The ledger and a shared meter: each block of rollouts is leased once, and what did not run goes back."""
+
+from __future__ import annotations
+
+import trio
+
+from burnish import Budget, Spend, abc
+from burnish._runtime.ledger import Ledger
+
+ROLLOUT = Spend(metric_calls=1, lm_calls=1)
+
+
+class Meter:
+    """Grants up to a quota; writes down what it is told. `deaf` makes every release fail, `slow` every lease hang."""
+
+    def __init__(self, quota: int = 100) -> None:
+        self.left, self.deaf, self.slow = quota, False, False
+        self.leases: dict[str, int] = {}
+        self.released: list[tuple[str, int]] = []
+
+    async def lease(self, request: abc.Lease) -> abc.Grant | abc.Exhausted:
+        if request.amount.metric_calls > self.left:
+            return abc.Exhausted(cap="metric_calls")
+        self.left -= request.amount.metric_calls
+        self.leases[request.key] = request.amount.metric_calls
+        if self.slow:
+            await trio.sleep_forever()
+        return abc.Grant(key=request.key)
+
+    async def release(self, key: str, unused: abc.Amount) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.deaf:
+            raise ConnectionError("no such server")
+        self.left += unused.metric_calls
+        self.released.append((key, unused.metric_calls))
+
+
+async def test_what_did_not_run_goes_back() -> None:
+    """Of three leased rollouts two ran: the lease is ended with one unused, once, and not before all three are over."""
+    meter = Meter()
+    ledger = Ledger(Budget(), meter=meter, run="run")
+    assert await ledger.reserve_rollouts(3) is None
+    ledger.settle_rollout(ROLLOUT)
+    ledger.settle_rollout(ROLLOUT)
+    await ledger.hand_back()
+    assert [] == meter.released
+    ledger.release_rollouts(1)
+    await ledger.hand_back()
+    await ledger.hand_back()
+    assert ([("run:1", 1)], 98) == (meter.released, meter.left)
+
+
+async def test_sums_are_exact_over_leases_that_overlap() -> None:
+    """Two blocks under way at once: whichever rollout lands first, both leases end and the sums agree."""
+    meter = Meter()
+    ledger = Ledger(Budget(), meter=meter, run="run")
+    await ledger.reserve_rollouts(2)
+    await ledger.reserve_rollouts(3)
+    ledger.release_rollouts(2)
+    for _ in range(3):
+        ledger.settle_rollout(ROLLOUT)
+    await ledger.hand_back()
+    assert {"run:1", "run:2"} == {key for key, _ in meter.released}
+    assert (97, 3) == (meter.left, ledger.spend.metric_calls)
+
+
+async def test_the_meter_is_asked_after_the_run_s_own_budget() -> None:
+    """What the budget refuses is not leased; what the meter refuses is reserved nowhere and names the meter's cap."""
+    meter = Meter(quota=2)
+    ledger = Ledger(Budget(max_metric_calls=3), meter=meter)
+    assert "max_metric_calls" == await ledger.reserve_rollouts(4)
+    assert {} == meter.leases
+    assert "meter: metric_calls" == await ledger.reserve_rollouts(3)
+    assert 3 == ledger.room()
+    assert await ledger.reserve_rollouts(0) is None
+    assert await ledger.reserve_rollouts(2) is None
+    assert [2] == list(meter.leases.values())
+
+
+async def test_ledgers_without_a_name_share_no_lease() -> None:
+    """The keys of two ledgers differ, so that one meter counts both (idempotence is by key)."""
+    meter = Meter()
+    for _ in range(2):
+        await Ledger(Budget(), meter=meter).reserve_rollouts(1)
+    assert 2 == len(meter.leases)
+
+
+async def test_a_meter_that_fails_is_told_again() -> None:
+    """Its failure does not reach the run; the lease is ended with the next one, in order."""
+    meter = Meter()
+    ledger = Ledger(Budget(), meter=meter, run="run")
+    for deaf in (True, False):
+        meter.deaf = deaf
+        await ledger.reserve_rollouts(1)
+        ledger.settle_rollout(ROLLOUT)
+        await ledger.hand_back()
+    assert [("run:1", 0), ("run:2", 0)] == meter.released
+
+
+async def test_a_lease_whose_answer_was_lost_is_ended_unused() -> None:
+    """Cancelled while the meter answers: nothing is reserved here, and all of it goes back there."""
+    meter = Meter()
+    ledger = Ledger(Budget(max_metric_calls=5), meter=meter, run="run")
+    meter.slow = True
+    with trio.move_on_after(0.01):
+        await ledger.reserve_rollouts(5)
+    assert 5 == ledger.room()
+    await ledger.hand_back()
+    assert ([("run:1", 5)], 100) == (meter.released, meter.left)
+
+
+async def test_a_cancelled_run_still_gives_back() -> None:
+    """The end of a cancelled evaluation is shielded, so that a team's quota is not lost with it."""
+    meter = Meter()
+    ledger = Ledger(Budget(), meter=meter, run="run")
+    await ledger.reserve_rollouts(2)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ledger.release_rollouts(2)
+            await ledger.hand_back()
+    assert [("run:1", 2)] == meter.released
