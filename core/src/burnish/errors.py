@@ -203,9 +203,17 @@ class InternalError(BurnishError):
     """A fault of burnish itself."""
 
 
+def text_of(error: BaseException, limit: int = 2000) -> str:
+    """Give at most `limit` characters of an error's message; nothing where its own `__str__` fails."""
+    try:
+        return str(error)[:limit]
+    except Exception:
+        return ""
+
+
 def first_line(error: BaseException, limit: int = 300) -> str:
     """Describe an error in one line of at most `limit` characters: its type and the start of its message."""
-    text = str(error).strip().partition("\n")[0]
+    text = text_of(error, limit + 1000).strip().partition("\n")[0]
     name = type(error).__name__
     line = f"{name}: {text}" if text else name
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -15,7 +15,7 @@ from burnish._model.events import Source
 from burnish._model.outcome import RolloutRecord
 from burnish._runtime.identity import Identity
 from burnish._runtime.rollout import Kept
-from burnish.errors import StoreError
+from burnish.errors import StoreError, first_line
 
 log = structlog.get_logger("burnish")
 
@@ -62,7 +62,9 @@ class Answers:
             await self._from_cache(self._cache, shared, target, traces, found)
         return found
 
-    async def keep(self, identity: Identity, record: RolloutRecord, prediction: Any) -> None:
+    async def keep(
+        self, identity: Identity, record: RolloutRecord, prediction: Any, target: abc.Target
+    ) -> None:
         """Keep what landed, as far as it may be served again: failures of the infrastructure are not."""
         output = record.owes_score
         if not output and (record.eval is None or not record.status.scored):
@@ -73,7 +75,9 @@ class Answers:
         else:
             self._records[identity.key] = stored
             self._kept.pop(identity.output_key, None)
-        if self._cache is None or identity.baseline.volatile or (output and record.output is None):
+        if self._cache is None or identity.baseline.volatile:
+            return
+        if output and not _revivable(target, record, prediction):
             return
         entry = abc.CacheRecord(
             key=identity.output_key if output else identity.key,
@@ -83,7 +87,7 @@ class Answers:
         )
         try:
             await self._cache.put_many(abc.CachePut(records=(entry,)))
-        except StoreError as error:
+        except Exception as error:
             self._name(error)
 
     async def _from_cache(
@@ -92,7 +96,7 @@ class Answers:
         keys = [i.key for i in identities] + [i.output_key for i in identities]
         try:
             entries = await cache.get_many(abc.CacheGet(keys=tuple(keys)))
-        except StoreError as error:
+        except Exception as error:
             self._name(error)
             return
         for identity in identities:
@@ -105,10 +109,10 @@ class Answers:
             if owed is not None and owed.owes_score:
                 found[identity.key] = Known(kept=Kept(prediction=_revive(target, owed), record=owed))
 
-    def _name(self, error: StoreError) -> None:
+    def _name(self, error: Exception) -> None:
         if not self._named:
             self._named = True
-            log.warning("the cache failed; the run goes on without it", error=str(error))
+            log.warning("the cache failed; the run goes on without it", error=first_line(error))
 
 
 def _serves(record: RolloutRecord, traces: bool) -> bool:
@@ -123,6 +127,21 @@ def _read(entry: abc.CacheRecord | None, check: str) -> RolloutRecord | None:
         return loads(entry.body, RolloutRecord)
     except StoreError:
         return None
+
+
+def _revivable(target: abc.Target, record: RolloutRecord, prediction: Any) -> bool:
+    """Say whether the metric would see the same output again: a date that comes back as text is another one."""
+    if hasattr(target, "load_prediction"):
+        return record.output is not None
+    return prediction is not None and _is_json(prediction)
+
+
+def _is_json(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(key) is str and _is_json(item) for key, item in value.items())
+    if type(value) is list:
+        return all(_is_json(item) for item in value)
+    return type(value) in (str, int, float, bool, type(None))
 
 
 def _revive(target: abc.Target, record: RolloutRecord) -> Any:

@@ -47,6 +47,14 @@ class Item:
     def landed(self) -> bool:
         return self.flight is None or self.flight.done.is_set()
 
+    @property
+    def unserved(self) -> bool:
+        """Whether a rollout has to run for it: it has none, or one that a budget ended."""
+        if self.record is None:
+            return self.kept is None
+        fault = self.record.fault
+        return self.record.status is RolloutStatus.REJECTED and fault is not None and fault.where == "budget"
+
     def land(self, record: RolloutRecord | None) -> None:
         """End the flight that this item leads; None where it did not run."""
         self.record = record
@@ -89,7 +97,7 @@ class Batch:
 
     def needed(self, requests: Sequence[Request], flights: dict[str, Flight] | None = None) -> int:
         """Count the rollouts that would have to run: unknown, unique by content, and not under way already."""
-        keys = {i.identity.key for i in self.of(requests) if i.record is None and i.kept is None}
+        keys = {item.identity.key for item in self.of(requests) if item.unserved}
         return len(keys) if not flights else sum(key not in flights for key in keys)
 
     def take_off(self, requests: Sequence[Request], flights: dict[str, Flight]) -> list[Item]:
@@ -120,8 +128,15 @@ class Batch:
             example=item.column,
             eval=record.eval if record.status.scored else None,
             trace=record.trace,
-            status=record.status,
+            status=_told(record),
             error=record.fault,
             output=record.output,
             cached=not item.leads and item.record is not None,
         )
+
+
+def _told(record: RolloutRecord) -> RolloutStatus:
+    """Give the status that the caller sees: where the judge's call failed, the rollout is unscored, not succeeded."""
+    if record.owes_score and record.fault is not None and record.fault.where in ("model", "budget"):
+        return RolloutStatus.INFRASTRUCTURE_FAILED if record.fault.where == "model" else RolloutStatus.REJECTED
+    return record.status

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -155,25 +156,27 @@ class OpenSpan:
 
     def close(self) -> None:
         """End the span."""
+        self._span = self._ended()
+        self._closed = True
+
+    def freeze(self) -> Span:
+        """Give the span as it stands; one that is still open reads as cancelled, and goes on."""
+        if self._closed:
+            return self._span
+        return attrs.evolve(self._ended(), error=SpanError(kind="cancelled", message="still open when it was read"))
+
+    def _ended(self) -> Span:
         digest = None
         if self._prompt is not None:
             prefix, suffix, identity = self._prompt
             digest = request_hash(identity, prefix + suffix)
-        self._span = attrs.evolve(
+        return attrs.evolve(
             self._span,
             events=tuple(self._events),
             usage=self._usage,
             request_hash=digest,
             duration_us=self._recorder.now_us() - self._span.started_us,
         )
-        self._closed = True
-
-    def freeze(self) -> Span:
-        """Give the span as it stands."""
-        if not self._closed:
-            self._span = attrs.evolve(self._span, error=SpanError(kind="cancelled", message="still open at the end"))
-            self.close()
-        return self._span
 
 
 def _kind(error: BaseException) -> SpanErrorKind:
@@ -242,6 +245,7 @@ def capture(tags: Mapping[str, str] | None = None) -> Iterator[Captured]:
             await program(question="...")
         captured.trace.for_component("answer")
     """
-    with recording(TraceMeta(tags=dict(tags or {}))) as recorder:
+    meta = TraceMeta(trace_id=uuid.uuid4().hex, started_at_us=time.time_ns() // 1000, tags=dict(tags or {}))
+    with recording(meta) as recorder:
         assert recorder is not None
         yield Captured(recorder)

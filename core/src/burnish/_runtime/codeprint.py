@@ -28,16 +28,20 @@ class CodePrint:
     fingerprint: str
     opaque: tuple[Any, ...] = ()
     """Objects it holds that have no content identity."""
-    sourceless: bool = False
-    """Whether its source could not be read (defined at a prompt, compiled)."""
 
 
 def code_print(thing: Any) -> CodePrint:
     """Fingerprint a function, method, or object with its class's source and its plain attributes."""
     opaque: list[Any] = []
     form = _form(thing, opaque, depth=0)
-    sourceless = "nosource" in repr(form)
-    return CodePrint(fingerprint=fingerprint(form), opaque=tuple(opaque), sourceless=sourceless)
+    return CodePrint(fingerprint=fingerprint(form), opaque=tuple(opaque))
+
+
+def same_code(one: Any, other: Any) -> bool:
+    """Say whether two callables are one object; a bound method is made anew each time it is looked up."""
+    if isinstance(one, types.MethodType) and isinstance(other, types.MethodType):
+        return one.__self__ is other.__self__ and one.__func__ is other.__func__
+    return one is other
 
 
 def _form(thing: Any, opaque: list[Any], depth: int) -> Json:
@@ -58,15 +62,18 @@ def _form(thing: Any, opaque: list[Any], depth: int) -> Json:
         parts = [thing.func, thing.args, tuple(sorted(thing.keywords.items()))]
         return {"partial": [_form(p, opaque, depth + 1) for p in parts]}
     if isinstance(thing, types.MethodType):
-        return {"method": thing.__func__.__qualname__, "of": _form(thing.__self__, opaque, depth + 1)}
+        method = thing.__func__.__qualname__
+        return {"method": method, "source": source_of(thing.__func__), "of": _form(thing.__self__, opaque, depth + 1)}
     if isinstance(thing, types.FunctionType):
         return _function(thing, opaque, depth)
     if isinstance(thing, types.ModuleType):
         return {"module": thing.__name__}
     if isinstance(thing, type):
-        return {"class": thing.__qualname__, "source": source_of(thing)}
+        return {"class": thing.__qualname__, "source": _sources(thing)}
     if isinstance(thing, types.BuiltinFunctionType):
-        return {"builtin": thing.__qualname__}
+        owner = thing.__self__
+        held = None if owner is None or isinstance(owner, types.ModuleType) else _form(owner, opaque, depth + 1)
+        return {"builtin": thing.__qualname__, "of": held}
     return _object(thing, opaque, depth)
 
 
@@ -92,7 +99,12 @@ def _object(thing: Any, opaque: list[Any], depth: int) -> Json:
         opaque.append(thing)
         return {"opaque": kind.__qualname__}
     fields = {name: _form(value, opaque, depth + 1) for name, value in _attributes(thing)}
-    return {"object": kind.__qualname__, "source": source_of(kind), "fields": fields}
+    return {"object": kind.__qualname__, "source": _sources(kind), "fields": fields}
+
+
+def _sources(kind: type) -> Json:
+    """Give the source of a class and of what it inherits: a base's method is its code too."""
+    return [source_of(base) for base in kind.__mro__ if base.__module__ not in ("builtins", "typing", "abc")]
 
 
 def _attributes(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -110,8 +122,16 @@ def _has_python_source(kind: type) -> bool:
 
 
 def source_of(code: Any) -> str:
-    """Give the dedented source of a class or function; where it cannot be read, its byte code or `nosource`."""
-    return _read_source(code)
+    """Give the dedented source of a class or function; where it cannot be read, its byte code or `nosource`.
+
+    Of a function it is its own source, not that of what it wraps. A line may hold several lambdas: theirs comes with
+    the byte code, which tells them apart.
+    """
+    raw = getattr(code, "__code__", None)
+    text = _read_source(code if raw is None else raw)
+    if raw is None or (text != "nosource" and raw.co_name != "<lambda>"):
+        return text
+    return f"{text}:{_byte_code(raw)}"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -119,5 +139,15 @@ def _read_source(code: Any) -> str:
     try:
         return textwrap.dedent(inspect.getsource(code))
     except (OSError, TypeError):
-        raw = getattr(code, "__code__", None)
-        return "nosource" if raw is None else f"nosource:{raw.co_code.hex()}:{raw.co_consts!r}:{raw.co_names!r}"
+        return "nosource"
+
+
+def _byte_code(code: types.CodeType) -> str:
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
+    return f"{code.co_code.hex()}:{[_constant(value) for value in code.co_consts]}:{names}"
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, types.CodeType):
+        return _byte_code(value)
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)

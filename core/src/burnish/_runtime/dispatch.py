@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
@@ -24,6 +25,17 @@ from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.target import MutableTarget
+from burnish.errors import text_of
+
+
+@attrs.frozen(kw_only=True)
+class Ending:
+    """Why a run of the dispatcher left some of its items unrun; nothing is set where it ran all."""
+
+    cap: str | None = None
+    """The cap that struck inside a rollout."""
+    fault: Fault | None = None
+    """Why going on is pointless."""
 
 
 class Dispatcher:
@@ -33,52 +45,71 @@ class Dispatcher:
         self, config: EngineConfig, ledger: Ledger, answers: Answers, executor: abc.Executor | None, journal: Journal
     ) -> None:
         self.flights: dict[str, Flight] = {}
-        self.stop: Fault | None = None
-        """Why going on is pointless."""
         self.peak_candidates = 0
         self._config, self._ledger, self._answers = config, ledger, answers
         self._executor, self._journal = executor, journal
         self._slots = trio.Semaphore(config.concurrency)
         self._apply_lock = trio.Lock()
+        self._resting: tuple[abc.Target, str] | None = None
         self._in_flight: dict[int, int] = {}
+        self._running = 0
+        self._stop: Fault | None = None
         self._proven = not config.preflight
-        self._failures_in_row = 0
+        self._failures: list[Fault] = []
 
     async def run(
         self, around: Surroundings, wanted: list[Item], inputs: Mapping[int, Mapping[str, Any]], step: str
-    ) -> str | None:
-        """Run what nobody knows and nobody else is running; gives the cap that struck inside a rollout, if one did."""
-        todo = [item for item in wanted if item.leads]
+    ) -> Ending:
+        """Run what nobody knows and nobody else is running, and wait for what others run.
+
+        An item that is left without a record was led by a run that ended early: the caller may admit it again, unless
+        the `Ending` says why it must not.
+        """
+        todo = [item for item in wanted if item.leads and not item.landed]
         capped: list[str] = []
 
         async def work(item: Item, release: Callable[[], None]) -> None:
-            record = await self._one(item, around, inputs[item.column], release, step)
-            if record.fault is not None and record.fault.where == "budget" and record.eval is None:
-                capped.append(record.fault.message)
+            cap = await self._one(item, around, inputs[item.column], release, step)
+            if cap is not None:
+                capped.append(cap)
 
         def stopped() -> bool:
-            return self.stop is not None or bool(capped)
+            return self._stop is not None or bool(capped)
 
+        with self._stoppable():
+            try:
+                for candidate, groups in self._waves(around.target, todo):
+                    async with self._in_force(around.target, candidate):
+                        await fan_out(groups, self._slots, work, stopped=stopped)
+            finally:
+                left = [item for item in todo if not item.landed]
+                self._ledger.release_rollouts(sum(item.kept is None for item in left))
+                self.abandon(left)
+            for item in wanted:
+                await item.wait_landed()
+            return Ending(cap=capped[0] if capped else None, fault=self._stop)
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """Hold a reason to stop until every run that it concerns has ended; a later one may try again."""
+        self._running += 1
         try:
-            for candidate, groups in self._waves(around.target, todo):
-                async with self._in_force(around.target, candidate):
-                    await fan_out(groups, self._slots, work, stopped=stopped)
+            yield
         finally:
-            self.ground([item for item in todo if not item.landed])
-        for item in wanted:
-            await item.wait_landed()
-        return capped[0] if capped else None
+            self._running -= 1
+            if self._stop is not None and not self._running:
+                self._stop, self._proven = None, not self._config.preflight
+                self._failures.clear()
 
     def _waves(self, target: abc.Target, todo: list[Item]) -> Iterator[tuple[Candidate | None, list[list[Item]]]]:
         """Cut the work into fan-outs: one for all, or one a candidate where candidates are written into the program."""
         if todo and not self._proven:
-            self._proven = True
             yield todo[0].identity.candidate, [todo[:1]]
             todo = todo[1:]
         groups: dict[int, list[Item]] = {}
         for item in todo:
             groups.setdefault(item.candidate, []).append(item)
-        if target.injection == "ambient":
+        if target.injection != "apply":
             yield None, list(groups.values())
         else:
             for group in groups.values():
@@ -87,7 +118,7 @@ class Dispatcher:
     @asynccontextmanager
     async def _in_force(self, target: abc.Target, candidate: Candidate | None) -> AsyncIterator[None]:
         """Bind the program to its rollouts; write a candidate into it where it cannot read one, and always restore."""
-        if target.injection == "ambient":
+        if target.injection != "apply":
             bound = getattr(target, "bound", nullcontext)
             with bound():
                 yield
@@ -95,16 +126,24 @@ class Dispatcher:
         assert isinstance(target, MutableTarget)
         assert candidate is not None
         async with self._apply_lock:
+            resting = target.fingerprint
             undo = target.apply(candidate)
+            self._resting = (target, resting)
             try:
                 yield
             finally:
+                self._resting = None
                 target.restore(undo)
+
+    def fingerprint_of(self, target: abc.Target) -> str:
+        """Give a program's fingerprint without the candidate that is written into it just now."""
+        resting = self._resting
+        return resting[1] if resting is not None and resting[0] is target else target.fingerprint
 
     async def _one(
         self, item: Item, around: Surroundings, inputs: Mapping[str, Any], release: Callable[[], None], step: str
-    ) -> RolloutRecord:
-        """Run one admitted rollout and record it the moment it lands."""
+    ) -> str | None:
+        """Run one admitted rollout and record it the moment it lands; gives the cap that struck inside it."""
         job = RolloutJob(
             key=item.identity.key,
             example=item.identity.example,
@@ -130,7 +169,9 @@ class Dispatcher:
         release()
         with trio.CancelScope(shield=True):
             await self._land(item, record, job, step)
-        return record
+        if record.eval is None and record.fault is not None and record.fault.where == "budget":
+            return job.account.refused or record.fault.message
+        return None
 
     async def _execute(self, job: RolloutJob) -> RolloutRecord:
         if self._executor is None:
@@ -138,8 +179,10 @@ class Dispatcher:
         try:
             return await self._executor.run(job)
         except Exception as error:  # a plugin's fault must not cancel the siblings
-            fault = Fault(type=type(error).__name__, message=f"the executor failed: {error}", where="executor")
-            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=fault)
+            message = f"the executor failed: {text_of(error)}"
+            fault = Fault(type=type(error).__name__, message=message, where="executor")
+            calls = dict(job.account.calls)
+            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=fault, calls=calls)
 
     async def _land(self, item: Item, record: RolloutRecord, job: RolloutJob, step: str) -> None:
         landed = RolloutLanded(
@@ -153,35 +196,32 @@ class Dispatcher:
         )
         if item.kept is None:
             self._ledger.settle_rollout(rollout_spend(landed))
-        self._journal.emit(landed)
-        await self._answers.keep(item.identity, record, job.prediction)
-        await self._journal.flush()
-        self._judge_run(record)
-        self.flights.pop(item.identity.key, None)
-        item.land(record)
+        if not job.account.calls:  # an executor ran it elsewhere: no call of it has been booked yet
+            self._ledger.book(spend_of_calls(record.calls))
+        try:
+            self._journal.emit(landed)
+            await self._answers.keep(item.identity, record, job.prediction, job.around.target)
+            await self._journal.flush()
+        finally:
+            self._judge_run(record)
+            self.flights.pop(item.identity.key, None)
+            item.land(record)
 
     def _judge_run(self, record: RolloutRecord) -> None:
         """Decide whether going on makes sense: no credentials, no such model, or one failure after the other."""
-        if record.status is not RolloutStatus.INFRASTRUCTURE_FAILED:
-            self._failures_in_row = 0
+        fault, limit = record.fault, self._config.max_failures_in_row
+        if fault is None or not (record.status is RolloutStatus.INFRASTRUCTURE_FAILED or fault.where == "model"):
+            self._failures.clear()
+            self._proven = True
         else:
-            self._failures_in_row += 1
-        limit = self._config.max_failures_in_row
-        if record.fault is not None and record.fault.fatal:
-            self.stop = record.fault
-        elif limit is not None and self._failures_in_row >= limit and record.fault is not None:
-            self.stop = attrs.evolve(
-                record.fault, message=f"{self._failures_in_row} rollouts in a row failed; the last: {record.fault}"
-            )
+            self._failures.append(fault)
+        if fault is not None and fault.fatal:
+            self._stop = fault
+        elif fault is not None and limit is not None and len(self._failures) >= limit:
+            self._stop = _grouped(self._failures)
 
-    def take_stop(self) -> Fault | None:
-        """Give the reason to stop, once: the caller raises it, and a later evaluation may try again."""
-        fault, self.stop, self._failures_in_row = self.stop, None, 0
-        return fault
-
-    def ground(self, items: list[Item]) -> None:
-        """Give back what was admitted and will not run."""
-        self._ledger.release_rollouts(sum(item.kept is None for item in items))
+    def abandon(self, items: list[Item]) -> None:
+        """End the flights of items that will not run, so that whoever waits for them can go on."""
         for item in items:
             self.flights.pop(item.identity.key, None)
             item.land(None)
@@ -196,3 +236,10 @@ class Dispatcher:
             self._in_flight[candidate] -= 1
             if not self._in_flight[candidate]:
                 del self._in_flight[candidate]
+
+
+def _grouped(failures: list[Fault]) -> Fault:
+    """Sum failures in a row up in one fault, the most frequent cause first."""
+    causes = Counter(str(fault) for fault in failures).most_common(3)
+    listed = "; ".join(f"{count} x {cause}" for cause, count in causes)
+    return Fault(type="FailuresInRow", message=f"{len(failures)} rollouts in a row failed: {listed}", where="model")

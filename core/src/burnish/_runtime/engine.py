@@ -25,6 +25,7 @@ from burnish._model.outcome import (
 )
 from burnish._model.pareto import ParetoView
 from burnish._runtime.batch import Request
+from burnish._runtime.codeprint import same_code
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.evaluator import Evaluator
 from burnish._runtime.target import as_target, check_candidate
@@ -74,7 +75,7 @@ class EvalEngine:
 
     def _target(self, program: Any) -> abc.Target:
         for known, target in self._targets:
-            if known is program:
+            if same_code(known, program):
                 return target
         target = as_target(program)
         self._targets.append((program, target))

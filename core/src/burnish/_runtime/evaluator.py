@@ -18,7 +18,7 @@ from burnish._model.state import State
 from burnish._runtime.answers import Answers
 from burnish._runtime.batch import Batch, Item, Request
 from burnish._runtime.config import EngineConfig
-from burnish._runtime.dispatch import Dispatcher
+from burnish._runtime.dispatch import Dispatcher, Ending
 from burnish._runtime.identity import Identities
 from burnish._runtime.invoke import Invoker
 from burnish._runtime.journal import Journal
@@ -125,31 +125,31 @@ class Evaluator:
         traces: bool = False,
         fit: Fit = "whole",
         step: str = "",
+        lenient: bool = False,
     ) -> EvalOutcome:
         """Evaluate candidates on columns in one fan-out; results stand in the order of the request.
 
         Raises `UnknownIndexError`, `RowError` and `UnknownParameterError` before anything is spent; `MetricError` when
-        all rows have finished, with the outputs kept; `RunStoppedError` where going on is pointless. Cancelled, it ends
-        what is in flight; what has landed stays.
+        all rows have finished, with the outputs kept; `RunStoppedError` where going on is pointless; `lenient` leaves
+        both as faults in the outcome. Cancelled, it ends what is in flight; what has landed stays.
         """
         inputs = self._check(target, requests)
         batch = self._batch(target, requests, samples)
         await self._look_up(batch, target, traces)
-        fitting, cap = await self._admit(batch, fit)
+        fitting, ending = await self._run(batch, target, inputs, fit, step)
         wanted = batch.of(requests[:fitting])
-        capped = await self._dispatcher.run(self._surroundings(target), wanted, inputs, step)
         self._tell(wanted, step)
         await self.flush()
-        self._raise_stop(wanted)
+        if not lenient:
+            _raise_stop(ending, wanted)
         self._warn_unread(wanted)
         evaluations = tuple(batch.evaluation(request) for request in requests[:fitting])
-        cap = cap or capped
-        if cap is None:
+        if ending.cap is None:
             return Complete(evaluations=evaluations)
         needed = batch.needed(requests)
-        self.emit(Refused(needed=needed, cap=cap, step=step))
+        self.emit(Refused(needed=needed, cap=ending.cap, step=step))
         await self.flush()
-        return BudgetExhausted(needed=needed, cap=cap, partial=evaluations or None)
+        return BudgetExhausted(needed=needed, cap=ending.cap, partial=evaluations or None)
 
     def _check(self, target: abc.Target, requests: Sequence[Request]) -> dict[int, dict[str, Any]]:
         """Refuse what cannot work, before anything is spent; gives the program's inputs by column."""
@@ -164,7 +164,8 @@ class Evaluator:
 
     def _batch(self, target: abc.Target, requests: Sequence[Request], samples: int) -> Batch:
         models = {**current_models(), **self.models}
-        baselines = [self._identities.baseline(target, models, sample) for sample in range(samples)]
+        program = self._dispatcher.fingerprint_of(target)
+        baselines = [self._identities.baseline(target, program, models, sample) for sample in range(samples)]
         batch = Batch(requests, samples)
         for index, columns in requests:
             for column in columns:
@@ -186,6 +187,21 @@ class Evaluator:
             if found is not None:
                 item.record, item.kept, item.source = found.record, found.kept, found.source
 
+    async def _run(
+        self, batch: Batch, target: abc.Target, inputs: Mapping[int, Mapping[str, Any]], fit: Fit, step: str
+    ) -> tuple[int, Ending]:
+        """Admit and run what is unknown: gives how many leading requests were admitted, and what ended it early."""
+        while True:
+            fitting, cap = await self._admit(batch, fit)
+            wanted = batch.of(batch.requests[:fitting])
+            try:
+                ending = await self._dispatcher.run(self._surroundings(target), wanted, inputs, step)
+            finally:
+                await self.ledger.hand_back()
+            if ending.cap or ending.fault or all(item.record is not None for item in wanted):
+                return fitting, attrs.evolve(ending, cap=cap or ending.cap)
+            # a row without a record was another call's, which was cancelled: it is admitted again, as our own
+
     async def _admit(self, batch: Batch, fit: Fit) -> tuple[int, str | None]:
         """Reserve what has to run: gives how many leading requests may, and the cap that refused the rest."""
         flights, count = self._dispatcher.flights, len(batch.requests)
@@ -199,9 +215,13 @@ class Evaluator:
         while count and refusal() is not None:
             count -= 1
         leaders = batch.take_off(batch.requests[:count], flights)
-        refused = await self.ledger.reserve_rollouts(sum(item.kept is None for item in leaders))
+        try:
+            refused = await self.ledger.reserve_rollouts(sum(item.kept is None for item in leaders))
+        except BaseException:
+            self._dispatcher.abandon(leaders)
+            raise
         if refused is not None:
-            self._dispatcher.ground(leaders)
+            self._dispatcher.abandon(leaders)
             return 0, refused
         return count, cap
 
@@ -238,21 +258,6 @@ class Evaluator:
                 )
             )
 
-    def _raise_stop(self, wanted: list[Item]) -> None:
-        """Raise what ends the evaluation, now that everything that ran is recorded."""
-        fault = self._dispatcher.take_stop()
-        if fault is not None:
-            raise RunStoppedError(f"the run stopped: {fault}; what was paid for is kept")
-        for item in wanted:
-            record = item.record
-            if record is not None and record.fault is not None and record.fault.where == "metric":
-                raise MetricError(
-                    f"{record.fault.message} (row {item.column}, candidate {item.candidate}); all outputs are kept: "
-                    "mend the metric and evaluate again, and no model is called for them",
-                    row=item.column,
-                    candidate=item.candidate,
-                )
-
     def _warn_unread(self, wanted: list[Item]) -> None:
         """Name the candidates whose change no rollout read: they were scored as the unchanged program."""
         read: dict[int, bool] = {}
@@ -270,3 +275,18 @@ class Evaluator:
                     "unchanged program; a thread started without its context loses the candidate: start it with "
                     "`contextvars.copy_context().run`",
                 )
+
+
+def _raise_stop(ending: Ending, wanted: list[Item]) -> None:
+    """Raise what ends the evaluation, now that everything that ran is recorded."""
+    if ending.fault is not None:
+        raise RunStoppedError(f"the run stopped: {ending.fault}; what was paid for is kept")
+    for item in wanted:
+        fault = None if item.record is None else item.record.fault
+        if fault is not None and fault.where == "metric":
+            raise MetricError(
+                f"{fault.message} (row {item.column}, candidate {item.candidate}); all outputs are kept: mend the "
+                "metric and evaluate again, and no model is called for them",
+                row=item.column,
+                candidate=item.candidate,
+            )

@@ -17,7 +17,7 @@ from burnish import abc
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, fingerprint, hash64, hex64
 from burnish._model.example import Example
-from burnish._runtime.codeprint import code_print
+from burnish._runtime.codeprint import CodePrint, code_print, same_code
 from burnish._runtime.metric import MetricRunner
 from burnish._runtime.model_calls import CallableModel, as_model
 
@@ -68,12 +68,13 @@ class Identities:
         self._metric, self._salt = metric, salt
         self._nonce = uuid.uuid4().hex
         self._seen: list[Any] = []
+        self._printed: list[tuple[Any, CodePrint]] = []
 
-    def baseline(self, target: abc.Target, models: Mapping[str, Any], sample: int) -> Baseline:
+    def baseline(self, target: abc.Target, program_print: str, models: Mapping[str, Any], sample: int) -> Baseline:
         """Fold program, models, metric and sample index together."""
         opaque: list[Any] = list(getattr(target, "opaque", ()))
-        identities = {role: _model_identity(model, opaque) for role, model in sorted(models.items())}
-        program: list[Json] = [target.fingerprint, identities, sample, self._tokens(opaque)]
+        identities = {role: self._model(model, opaque) for role, model in sorted(models.items())}
+        program: list[Json] = [program_print, identities, sample, self._tokens(opaque)]
         metric_opaque = self._metric.code_print.opaque
         metric: list[Json] = [self._metric.fingerprint, self._tokens(list(metric_opaque))]
         output, scored = fingerprint(["output", program]), fingerprint(["scored", program, metric])
@@ -97,11 +98,18 @@ class Identities:
             tokens.append(known)
         return tokens
 
+    def _model(self, model: Any, opaque: list[Any]) -> Json:
+        wrapped = as_model(model)
+        if not isinstance(wrapped, CallableModel):
+            return dict(wrapped.identity)
+        printed = self._print_once(wrapped.function)
+        opaque.extend(printed.opaque)
+        return printed.fingerprint
 
-def _model_identity(model: Any, opaque: list[Any]) -> Json:
-    wrapped = as_model(model)
-    if not isinstance(wrapped, CallableModel):
-        return dict(wrapped.identity)
-    printed = code_print(wrapped.function)
-    opaque.extend(printed.opaque)
-    return printed.fingerprint
+    def _print_once(self, function: Any) -> CodePrint:
+        """Fingerprint a callable as it was when first seen: one that counts its calls stays the same model."""
+        for known, printed in self._printed:
+            if same_code(known, function):
+                return printed
+        self._printed.append((function, code_print(function)))
+        return self._printed[-1][1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from burnish._model.evals import Eval
@@ -43,7 +43,7 @@ class MetricRunner:
         args = (trace,) if self._takes_trace == "positional" else ()
         try:
             value = await self._invoker.call(self._evaluate, example.row, prediction, *args, **extra)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise MetricError(f"the metric raised {first_line(error)}") from error
         return as_eval(value)
 
@@ -52,14 +52,13 @@ class MetricRunner:
         if self._spans is None:
             return {}
         try:
-            pairs = await self._invoker.call(self._spans, example.row, prediction, trace)
-        except Exception as error:
-            raise MetricError(f"the metric's evaluate_spans raised {first_line(error)}") from error
-        if isinstance(pairs, Mapping):
-            pairs = pairs.items()
-        if not isinstance(pairs, Iterable):
-            raise MetricError(f"evaluate_spans returned {type(pairs).__name__}; return (span id, Eval) pairs")
-        return {span_id: as_eval(value) for span_id, value in pairs}
+            given = await self._invoker.call(self._spans, example.row, prediction, trace)
+            pairs = dict(given.items() if isinstance(given, Mapping) else given)
+        except (Exception, SystemExit) as error:
+            raise MetricError(
+                f"the metric's evaluate_spans raised {first_line(error)}; it returns (span id, Eval) pairs"
+            ) from error
+        return {span_id: as_eval(value) for span_id, value in pairs.items()}
 
 
 def as_eval(value: Any) -> Eval:
@@ -75,13 +74,20 @@ def as_eval(value: Any) -> Eval:
     score, feedback = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     if not isinstance(score, (bool, int, float)) or not isinstance(feedback, (str, type(None))):
         raise MetricError(
-            f"the metric returned {type(value).__name__} {value!r:.80}; return a number, a bool, (score, feedback) or "
-            "burnish.Eval"
+            f"the metric returned {type(value).__name__} {_shown(value)}; return a number, a bool, (score, feedback) "
+            "or burnish.Eval"
         )
     try:
         return Eval(score, feedback)
     except UsageError as error:
-        raise MetricError(f"the metric returned {value!r:.80}: {error}") from None
+        raise MetricError(f"the metric returned {_shown(value)}: {error}") from None
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.80}"
+    except Exception:
+        return "that cannot be shown"
 
 
 def _takes_trace(function: Any) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -29,8 +29,12 @@ from burnish.errors import (
     ModelRefusedError,
     UsageError,
     first_line,
+    text_of,
     unwrap,
 )
+
+_VERDICTS = (ContextLengthError, ModelRefusedError)
+"""Errors of the model that are the candidate's or the row's doing."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -84,15 +88,15 @@ class RolloutJob:
                 account.role = "judge"
                 record = await self._score(record)
         duration = (time.perf_counter_ns() - began) // 1000
-        record = attrs.evolve(
-            record, calls=dict(account.calls), models=tuple(account.models), duration_us=duration
-        )
+        answered = tuple(dict.fromkeys([*record.models, *account.models]))
+        record = attrs.evolve(record, calls=dict(account.calls), models=answered, duration_us=duration)
         return attrs.evolve(record, trace=_with_outcome(record))
 
     async def _program(self) -> RolloutRecord:
         around = self.around
         meta = TraceMeta(
             trace_id=f"{self.key}:{self.sample}",
+            started_at_us=time.time_ns() // 1000,
             candidate_hash=self.candidate.stable_hash,
             inputs=data_map(self.inputs),
             tags={"candidate": hex64(self.candidate.stable_hash)},
@@ -102,15 +106,22 @@ class RolloutJob:
         with recording(meta) as recorder, injected(injection):
             assert recorder is not None
             limit = around.timeout if around.timeout is not None else float("inf")
-            with trio.move_on_after(limit) as scope:
-                try:
+            scope = trio.CancelScope(deadline=trio.current_time() + limit)
+            try:
+                with scope:
                     self.prediction = await around.target.run(self.inputs, self.candidate)
-                except Exception as error:
-                    failed = self._failure(unwrap(error))
-            if scope.cancelled_caught:
+            except (Exception, SystemExit) as error:
+                failed = self._failure(error)
+            except BaseExceptionGroup as group:  # cancelled, and the program failed on its way out
+                raise group.subgroup(lambda e: not isinstance(e, (Exception, BaseExceptionGroup))) or group from None
+            if failed is not None:
+                await trio.lowlevel.checkpoint_if_cancelled()  # what fails while it is cancelled is no verdict
+            if scope.cancelled_caught or (failed is not None and scope.cancel_called):
                 fault = Fault(type="Timeout", message=f"the rollout took longer than {limit} s")
                 failed = RolloutRecord(status=RolloutStatus.TIMED_OUT, fault=fault)
             trace = recorder.trace()
+        if self.account.refused is not None and not (failed and failed.fault and failed.fault.where == "budget"):
+            failed = _refused(self.account.refused)
         record = failed or RolloutRecord(status=RolloutStatus.SUCCEEDED, output=_json_or_none(self.prediction))
         return attrs.evolve(record, trace=trace, spans=len(trace.spans), rendered=tuple(sorted(injection.rendered)))
 
@@ -125,30 +136,66 @@ class RolloutJob:
                 value = await metric.evaluate(self.example, self.prediction, trace)
                 spans = await metric.evaluate_spans(self.example, self.prediction, trace)
         except MetricError as error:
-            cause = error.__cause__
-            if isinstance(cause, ModelError):
-                return attrs.evolve(record, fault=_fault(cause, "model"))
+            await trio.lowlevel.checkpoint_if_cancelled()
+            cause = blame(error)
             if isinstance(cause, BudgetExceededError):
                 return attrs.evolve(record, fault=_fault(cause, "budget"))
+            if isinstance(cause, ModelError):
+                return attrs.evolve(record, fault=_fault(cause, "model"))
             return attrs.evolve(record, fault=Fault(type="MetricError", message=str(error), where="metric"))
+        if self.account.refused is not None:
+            return attrs.evolve(record, fault=_refused(self.account.refused).fault)
         return attrs.evolve(record, eval=value, trace=trace.with_span_evals(spans))
 
-    def _failure(self, error: BaseException) -> RolloutRecord:
+    def _failure(self, raised: BaseException) -> RolloutRecord:
+        error = blame(raised)
         if isinstance(error, BudgetExceededError):
             return RolloutRecord(status=RolloutStatus.REJECTED, fault=_fault(error, "budget"))
+        if isinstance(error, ModelError) and not isinstance(error, _VERDICTS):
+            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(error, "model"))
         if isinstance(error, UsageError) and not isinstance(error, ModelError):
             return RolloutRecord(status=RolloutStatus.REJECTED, fault=attrs.evolve(_fault(error), fatal=True))
-        if isinstance(error, ModelError) and not isinstance(error, (ContextLengthError, ModelRefusedError)):
-            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(error, "model"))
         text = f"The program failed: {first_line(error, 2000)}"
         return RolloutRecord(
             status=RolloutStatus.AGENT_FAILED, eval=Eval(self.around.failure_score, text), fault=_fault(error)
         )
 
 
+def blame(error: BaseException) -> BaseException:
+    """Find the error that says whose fault it was: of what is grouped or given as cause, a cap's or the model's.
+
+    A program that lets two calls run at once raises them as a group, and many wrap what their client raised
+    (`raise ... from error`): neither makes a broken connection the candidate's fault.
+    """
+    inside = list(_inside(error))
+    capped = [one for one in inside if isinstance(one, BudgetExceededError)]
+    model = [one for one in inside if isinstance(one, ModelError)]
+    transport = [one for one in model if not isinstance(one, _VERDICTS)]
+    return next(iter([*capped, *transport, *model]), unwrap(error))
+
+
+def _inside(error: BaseException) -> Iterator[BaseException]:
+    chain: list[BaseException] = []
+    while error not in chain:
+        chain.append(error)
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for one in error.exceptions:
+                yield from _inside(one)
+        if error.__cause__ is None:
+            return
+        error = error.__cause__
+
+
 def _fault(error: BaseException, where: str = "program") -> Fault:
     fatal = isinstance(error, ModelError) and error.fatal
-    return Fault(type=type(error).__name__, message=str(error)[:2000], where=where, fatal=fatal)
+    return Fault(type=type(error).__name__, message=text_of(error), where=where, fatal=fatal)
+
+
+def _refused(cap: str) -> RolloutRecord:
+    message = f"the budget's {cap} refused a call inside the rollout; what the program made of that is no result"
+    fault = Fault(type="BudgetExceededError", message=message, where="budget")
+    return RolloutRecord(status=RolloutStatus.REJECTED, fault=fault)
 
 
 def _json_or_none(value: Any) -> Json:

@@ -93,6 +93,8 @@ class Account:
     calls: dict[str, RoleSpend] = attrs.field(factory=dict)
     models: dict[str, None] = attrs.field(factory=dict)
     """Ids of the models that answered, in order of first answer."""
+    refused: str | None = None
+    """The cap that refused a call, also where the program swallowed the error."""
     ledger: Any = None
     """A `Ledger` (floor above): asked before each request, told after."""
     limits: Any = None

@@ -68,6 +68,8 @@ def check_candidate(target: abc.Target, candidate: Candidate) -> None:
         parameter = parameters.get(name)
         if parameter is None:
             raise UnknownParameterError(name, tuple(parameters))
+        if overlay.demos and not parameter.takes_demos:
+            raise UsageError(f"`{name}` is a text and takes no demos; the candidate gives it {len(overlay.demos)}")
         text = overlay.instruction
         lost = [p for p in parameter.placeholders if text is not None and f"{{{{{p}}}}}" not in text]
         if lost:
@@ -136,7 +138,7 @@ class FunctionTarget:
             return FunctionTarget(make() if callable(make) else copy.deepcopy(self.function))
         except Exception as error:
             name = type(self.function).__name__
-            raise UsageError(f"{name} cannot be copied ({error}); give it a `copy()` method that gives a copy") from error
+            raise UsageError(f"{name} cannot be copied ({error}); give it a `copy()` that gives a copy") from error
 
     def install(self, candidate: Candidate) -> None:
         """Write a candidate into the program for good."""
@@ -158,7 +160,7 @@ def _state_json(state: PredictState) -> abc.Json:
 def signature_inputs(function: Any) -> list[abc.InputField] | None:
     """Read the input fields off a callable's parameters; None where it takes anything (`**kwargs`)."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = _signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -172,6 +174,14 @@ def signature_inputs(function: Any) -> list[abc.InputField] | None:
         for p in parameters
         if p.kind is not p.VAR_POSITIONAL
     ]
+
+
+def _signature(function: Any) -> inspect.Signature:
+    """Read a signature with its annotations as types; as text where a name in them is not known here."""
+    try:
+        return inspect.signature(function, eval_str=True)
+    except (NameError, AttributeError, SyntaxError):
+        return inspect.signature(function)
 
 
 # --- from a row to a program's input ---------------------------------------------------------------------------
