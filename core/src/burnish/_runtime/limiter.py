@@ -40,8 +40,7 @@ class Limiter:
         try:
             yield
         finally:
-            self._in_flight -= 1
-            self._wake()
+            self._give_back()
 
     def pause(self, seconds: float) -> None:
         """Let nobody start for so long."""
@@ -57,26 +56,34 @@ class Limiter:
             self._allowed = min(float(self._ceiling), self._allowed + 1.0 / max(1.0, self._allowed))
 
     async def _acquire(self, priority: int) -> None:
-        while self._not_before > trio.current_time():  # noqa: ASYNC110 (the pause may be prolonged meanwhile)
-            await trio.sleep_until(self._not_before)
-        if self._in_flight < int(self._allowed) and not self._queue:
-            self._in_flight += 1
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            return
-        event = trio.Event()
         self._arrivals += 1
-        entry = (priority, self._arrivals, event)
+        arrival = self._arrivals
+        while True:
+            await self._take_turn(priority, arrival)
+            if self._not_before <= trio.current_time():
+                return
+            self._give_back()  # a pause began while it stood in the queue: it is waited for without a slot
+            await trio.sleep_until(self._not_before)
+
+    async def _take_turn(self, priority: int, arrival: int) -> None:
+        event = trio.Event()
+        entry = (priority, arrival, event)
         heapq.heappush(self._queue, entry)
         try:
+            await trio.lowlevel.checkpoint()  # all who wake from one pause stand in the queue before the first goes on
+            self._wake()
             await event.wait()
         except BaseException:
             if event.is_set():
-                self._in_flight -= 1
-                self._wake()
+                self._give_back()
             else:
                 self._queue.remove(entry)
                 heapq.heapify(self._queue)
             raise
+
+    def _give_back(self) -> None:
+        self._in_flight -= 1
+        self._wake()
 
     def _wake(self) -> None:
         while self._queue and self._in_flight < int(self._allowed):

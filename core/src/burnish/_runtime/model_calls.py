@@ -15,12 +15,21 @@ from burnish._model.lm import LMRequest, LMResponse
 from burnish._runtime.invoke import is_async
 from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.scope import Account, current_account
-from burnish.errors import ModelConnectionError, ModelError, ModelRateLimitError, ModelTimeoutError
+from burnish.errors import (
+    BudgetExceededError,
+    ModelConnectionError,
+    ModelError,
+    ModelRateLimitError,
+    ModelTimeoutError,
+    unwrap,
+)
 
 T = TypeVar("T")
 
 FIRST_BACKOFF = 0.5
 LONGEST_BACKOFF = 60.0
+TIMEOUT_GRACE = 0.5
+"""Seconds beyond a model's time limit: one that keeps it itself says more about what went wrong."""
 
 _unscoped_limits: trio.lowlevel.RunVar[Limits] = trio.lowlevel.RunVar("burnish_limits")
 
@@ -115,8 +124,12 @@ async def _attempt(
     model: abc.Model, request: LMRequest, role: str, account: Account | None, limiter: Limiter
 ) -> LMResponse:
     ledger = None if account is None else account.ledger
-    if ledger is not None:
-        ledger.admit_request(role)
+    if ledger is not None and account is not None:
+        try:
+            ledger.admit_request(role)
+        except BudgetExceededError as error:
+            account.refused = error.cap
+            raise
     sent, response = False, None
     try:
         async with limiter.slot(role):
@@ -134,11 +147,21 @@ async def _attempt(
 
 async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
     timeout = model.limits.timeout
+    with trio.move_on_after(float("inf") if timeout is None else timeout + TIMEOUT_GRACE):
+        return await _complete(model, request)
+    raise ModelTimeoutError(f"no answer within {timeout} s")
+
+
+async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
     try:
-        with trio.fail_after(timeout if timeout is not None else float("inf")):
-            return await model.complete(request)
-    except trio.TooSlowError:
-        raise ModelTimeoutError(f"no answer within {timeout} s") from None
+        return await model.complete(request)
+    except ExceptionGroup as group:
+        error = unwrap(group)
+        if isinstance(error, ModelError):
+            raise error from group
+        raise
+    except trio.TooSlowError as error:
+        raise ModelTimeoutError("the model's own time limit ran out") from error
     except OSError as error:
         if isinstance(error, ModelError):
             raise
