@@ -106,26 +106,46 @@ class RunStore:
 
     def _open(self) -> None:
         target = ":memory:" if self.path is None else str(self.path)
+        connection = None
         try:
             connection = sqlite3.connect(target, check_same_thread=False, timeout=30.0)
+            _check_ours(connection, target)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={CODEC_VERSION}")
             connection.executescript(_SCHEMA)
-        except sqlite3.Error as error:
+            (last,) = connection.execute("SELECT COALESCE(MAX(n), 0) FROM events").fetchone()
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if not isinstance(error, sqlite3.Error):
+                raise
             raise StoreError(
                 f"the run store {target} cannot be opened: {error}; choose a directory that can be written",
                 path=target,
             ) from error
         self._connection = connection
-        (last,) = connection.execute("SELECT COALESCE(MAX(n), 0) FROM events").fetchone()
         self._next, self._committed = last + 1, last
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _check_ours(connection: sqlite3.Connection, path: str) -> None:
+    """Refuse a database that is none of ours, or a newer one, before anything is written into it."""
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    if owner != APPLICATION_ID and (owner or version or tables):
+        raise StoreError(f"{path} is a database, but not a run store of burnish; it was left alone", path=path)
+    if version > CODEC_VERSION:
+        raise StoreError(
+            f"the run store {path} has version {version}; this burnish reads up to {CODEC_VERSION}: upgrade burnish",
+            path=path,
+        )
 
 
 class _Guard:
@@ -161,10 +181,14 @@ async def open_run_store(path: Path | None) -> AsyncIterator[RunStore]:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Read a run's events, in order, without opening it for writing. Raises `StoreError` for a damaged file."""
+    """Read a run's events, in order, without opening it for writing.
+
+    Raises `StoreError` for a damaged file, one of another program, or one that a newer burnish wrote.
+    """
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
+            _check_ours(connection, str(path))
             for (body,) in connection.execute("SELECT body FROM events ORDER BY n"):
                 yield loads(body, Event)  # type: ignore[arg-type]
         finally:
