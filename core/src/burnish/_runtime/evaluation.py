@@ -9,11 +9,11 @@ import attrs
 
 from burnish._model.candidate import Candidate
 from burnish._model.evals import Eval
-from burnish._model.outcome import Complete, Fault, RolloutRecord
+from burnish._model.outcome import Complete, Fault, RolloutOutcome, RolloutRecord
 from burnish._runtime.config import DEFAULT_EVAL_CONCURRENCY, EngineConfig
 from burnish._runtime.evaluator import Evaluator
 from burnish._runtime.target import as_target
-from burnish.errors import EvaluationError
+from burnish.errors import EvaluationError, MetricError
 
 
 @attrs.frozen(kw_only=True)
@@ -39,8 +39,8 @@ class RowFailedError(EvaluationError):
 async def evaluate_trainset(module: Any, rows: Iterable[Any], metric: Any) -> list[Eval]:
     """Run a program on every row and score it, 16 at once; results in row order (E59).
 
-    All rows finish; then the failure of the lowest row, where there is one, is raised as `RowFailedError` or
-    `MetricError`.
+    All rows finish, unless credentials or the model are missing; then the failure of the lowest row, where there is
+    one, is raised as `RowFailedError` or `MetricError`. Rows of one content are run once.
     """
     return await evaluate_trainset_with_concurrency(module, rows, metric, DEFAULT_EVAL_CONCURRENCY)
 
@@ -50,38 +50,48 @@ async def evaluate_trainset_with_concurrency(
 ) -> list[Eval]:
     """Do `evaluate_trainset` with so many at once; 1 is strictly sequential, less is taken as 1."""
     evaluator = Evaluator(rows, metric, EngineConfig(concurrency=concurrency))
-    index = evaluator.register(Candidate())
-    outcome = await evaluator.evaluate_many(as_target(module), [(index, range(len(evaluator.examples)))])
-    assert isinstance(outcome, Complete)
     evals: list[Eval] = []
-    for rollout in outcome.evaluation.rollouts:
-        if rollout.eval is None or rollout.error is not None:
-            raise RowFailedError(rollout.example, rollout.error)
+    for rollout in await _every_row(evaluator, module):
+        fault = rollout.error
+        if fault is not None and fault.where == "metric":
+            raise MetricError(f"{fault.message} (row {rollout.example})", row=rollout.example)
+        if rollout.eval is None or fault is not None:
+            raise RowFailedError(rollout.example, fault)
         evals.append(rollout.eval)
     return evals
+
+
+async def _every_row(evaluator: Evaluator, module: Any) -> tuple[RolloutOutcome, ...]:
+    """Run a program as it is on all rows; failures stay in their rows."""
+    index, columns = evaluator.register(Candidate()), range(len(evaluator.examples))
+    outcome = await evaluator.evaluate_many(as_target(module), [(index, columns)], lenient=True)
+    assert isinstance(outcome, Complete)
+    return outcome.evaluation.rollouts
 
 
 async def forward_all(
     module: Any, rows: Sequence[Any], concurrency: int = DEFAULT_EVAL_CONCURRENCY
 ) -> list[Result]:
-    """Run a program on every row without scoring; one result a row, in order, failures as values (E61)."""
-    outputs: dict[int, Any] = {}
+    """Run a program on every row without scoring; one result a row, in order, failures as values (E61).
+
+    Rows of one content are run once, and share the output. Where going on is pointless (credentials, no model), the
+    rows that were not run say so.
+    """
+    outputs: dict[str, Any] = {}
 
     class Keep:
         """Runs rollouts here and keeps the live outputs, which records hold as JSON only."""
 
         async def run(self, rollout: Any) -> RolloutRecord:
             record: RolloutRecord = await rollout.here()
-            outputs[rollout.column] = rollout.prediction
+            outputs[rollout.example.fingerprint] = rollout.prediction
             return record
 
     evaluator = Evaluator(rows, _unscored, EngineConfig(concurrency=concurrency), executor=Keep())
-    index = evaluator.register(Candidate())
-    outcome = await evaluator.evaluate_many(as_target(module), [(index, range(len(evaluator.examples)))])
-    assert isinstance(outcome, Complete)
+    rollouts = await _every_row(evaluator, module)
+    prints = [example.fingerprint for example in evaluator.examples]
     return [
-        Result(output=outputs.get(r.example)) if r.error is None else Result(error=r.error)
-        for r in outcome.evaluation.rollouts
+        Result(output=outputs.get(prints[r.example])) if r.error is None else Result(error=r.error) for r in rollouts
     ]
 
 
