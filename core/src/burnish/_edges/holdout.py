@@ -48,7 +48,9 @@ class _TestJournal:
     def emit(self, event: Event) -> None:
         if isinstance(event, (RolloutStarted, RolloutLanded)):
             self._main.emit(attrs.evolve(event, split="test", candidate=self._numbers[event.candidate]))
-        elif isinstance(event, (Charged, Warned)):
+        elif isinstance(event, Warned):
+            self._main.warn(event.kind, event.message)
+        elif isinstance(event, Charged):
             self._main.emit(event)
 
     async def flush(self) -> None:

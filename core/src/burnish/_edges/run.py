@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -33,11 +33,13 @@ from burnish._runtime.engine import Engine
 from burnish._runtime.evaluator import Evaluator
 from burnish._runtime.fanout import services
 from burnish._runtime.follow import Follower
+from burnish._runtime.invoke import Invoker
 from burnish._runtime.journal import RunJournal
 from burnish._runtime.ledger import Ledger
+from burnish._runtime.metric import MetricRunner
 from burnish._runtime.run_store import open_run_store
-from burnish._runtime.target import as_target
-from burnish.errors import BudgetRefusedError, RunStoppedError, UsageError, unwrap
+from burnish._runtime.target import as_target, inputs_of
+from burnish.errors import BudgetRefusedError, BurnishError, MetricError, RowError, RunStoppedError, UsageError
 
 log = structlog.get_logger("burnish")
 
@@ -83,6 +85,7 @@ class Setup:
     budget: Budget
     seed: int
     config: EngineConfig
+    metric_info: abc.MetricInfo
     start: Candidate = Candidate()
     warnings: tuple[str, ...] = ()
 
@@ -130,7 +133,7 @@ async def aoptimize(
             setup = await _compose(
                 parts, program, trainset, valset, testset, metric, strategy, budget, seed, models, concurrency
             )
-            plans = [s.plan(_problem(setup, make_examples([*setup.val, *setup.train]), None)) for s in setup.strategies]
+            plans = [s.plan(_problem(setup, make_examples([*setup.val, *setup.train]))) for s in setup.strategies]
             _refuse_useless_budget(setup, plans)
             opened = _Parts(
                 cache=await parts.open("cache", cache),
@@ -141,12 +144,27 @@ async def aoptimize(
             stack.enter_context(claimed(directory))
             return await _run(setup, opened, directory, handle)
     except BaseExceptionGroup as group:
-        inner = unwrap(group)
-        if inner is group:
-            raise
-        raise inner from None
+        raise _decisive(group) from None
     finally:
         handle._end()
+
+
+def _decisive(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give the one error to raise for several at once: an interrupt, or the first of ours; else all of them."""
+    leaves = list(_leaves(group))
+    for kind in (KeyboardInterrupt, trio.Cancelled):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    return leaves[0] if len(leaves) == 1 or all(isinstance(leaf, BurnishError) for leaf in leaves) else group
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from _leaves(inner)
 
 
 def optimize(program: Any, **options: Any) -> Result:
@@ -187,12 +205,15 @@ async def _compose(
     chain = strategy if isinstance(strategy, (list, tuple)) else [strategy]
     if not chain:
         raise UsageError("no strategy was given")
+    sets = _examples(target, trainset=train, valset=val, testset=test)
+    opened = await parts.open("metric", metric)
     return Setup(
         target=target if copy is None else copy(),
         train=train,
         val=val,
         test=test,
-        metric=await parts.open("metric", metric),
+        metric=opened,
+        metric_info=MetricRunner(opened, Invoker(concurrency)).info,
         strategies=[await parts.open("strategy", one) for one in chain],
         models=await parts.models(models),
         budget=budget,
@@ -200,25 +221,40 @@ async def _compose(
         config=EngineConfig(
             concurrency=concurrency, budget=budget, keep_traces="all", preflight=True, max_failures_in_row=16
         ),
-        warnings=tuple(_overlaps(train, val, test)),
+        warnings=tuple(_overlaps(*sets)),
     )
 
 
-def _overlaps(train: Sequence[Any], val: Sequence[Any], test: Sequence[Any]) -> list[str]:
+def _examples(target: abc.Target, **by_set: Sequence[Any]) -> list[tuple[Example, ...]]:
+    """Read all rows, those of the test too: what the program cannot take is refused before anything is spent.
+
+    Raises `RowError` with the name of the set and the row's index in it.
+    """
+    made = []
+    for name, rows in by_set.items():
+        try:
+            made.append(make_examples(rows))
+            for index, example in enumerate(made[-1]):
+                inputs_of(example, index, target.inputs)
+        except RowError as error:
+            raise RowError(f"{name}: {error}", row=error.row, field=error.field) from None
+    return made
+
+
+def _overlaps(train: Sequence[Example], val: Sequence[Example], test: Sequence[Example]) -> list[str]:
     """Name the rows that stand in two of the sets: a score on them says less than it seems to."""
     by_set = {"train": train, "validation": val, "test": test}
-    prints = {name: [e.fingerprint for e in make_examples(rows)] for name, rows in by_set.items()}
     found = []
     for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
-        known = set(prints[first])
-        rows = [str(i) for i, p in enumerate(prints[second]) if p in known]
+        known = {example.fingerprint for example in by_set[first]}
+        rows = [str(i) for i, example in enumerate(by_set[second]) if example.fingerprint in known]
         if rows:
             shown = ", ".join(rows[:5]) + (", ..." if len(rows) > 5 else "")
             found.append(f"{len(rows)} of the {second} rows stand in the {first} rows too ({second} rows {shown})")
     return found
 
 
-def _problem(setup: Setup, examples: tuple[Example, ...], evaluator: Evaluator | None) -> abc.Problem:
+def _problem(setup: Setup, examples: tuple[Example, ...]) -> abc.Problem:
     val = tuple(range(len(setup.val)))
     train = tuple(range(len(setup.val), len(setup.val) + len(setup.train)))
     return abc.Problem(
@@ -226,7 +262,7 @@ def _problem(setup: Setup, examples: tuple[Example, ...], evaluator: Evaluator |
         train=train,
         val=val,
         start=setup.start,
-        metric=abc.MetricInfo() if evaluator is None else evaluator.metric.info,
+        metric=setup.metric_info,
         seed=setup.seed,
         examples=examples,
     )
@@ -281,41 +317,24 @@ async def _search_and_test(
 ) -> Result:
     evaluator.ledger.set_aside(2 * len(setup.test))
     reports: list[Report] = []
-    stop_reason = "cancelled"
-    stopped: Exception | None = None
-    with trio.CancelScope() as scope:
-        handle._enter(scope)
-        try:
-            stop_reason = await _search(setup, evaluator, reports)
-        except RunStoppedError as error:
-            stop_reason, stopped = f"stopped: {error}", error
-    handle._leave()
+    phase = await _phase(handle, partial(_search, setup, evaluator, reports))
     best, baseline_score, best_score = _choose(setup, evaluator, reports)
-    evaluator.ledger.set_aside(0)
-    test = None
-    if setup.test and not scope.cancelled_caught and stopped is None:
-        with trio.CancelScope() as scope:
-            handle._enter(scope)
-            test = await compare_on_test(
-                evaluator,
-                setup.target,
-                setup.test,
-                setup.metric,
-                setup.start,
-                best,
-                attrs.evolve(setup.config, preflight=False),
-                parts.executor,
-                setup.models,
-            )
-        handle._leave()
-        if scope.cancelled_caught:
-            stop_reason = "cancelled"
-    evaluator.emit(RunEnded(stop_reason=stop_reason, best=best))
-    await evaluator.flush()
     if directory is not None:
         save(directory / BEST, best, setup.target.parameters(), validation=best_score, baseline=baseline_score)
-    if stopped is not None:
-        raise stopped
+    evaluator.ledger.set_aside(0)
+    stop_reason, test = phase.stop_reason or phase.value, None
+    if setup.test and phase.stop_reason is None:
+        config = attrs.evolve(setup.config, preflight=False)
+        compare = partial(
+            compare_on_test, evaluator, setup.target, setup.test, setup.metric, setup.start, best, config,
+            parts.executor, setup.models,
+        )
+        phase = await _phase(handle, compare)
+        stop_reason, test = phase.stop_reason or stop_reason, phase.value
+    evaluator.emit(RunEnded(stop_reason=stop_reason, best=best))
+    await evaluator.flush()
+    if phase.error is not None:
+        raise phase.error
     return Result(
         program=_installed(setup.target, best),
         candidate=best,
@@ -330,10 +349,33 @@ async def _search_and_test(
     )
 
 
+@attrs.frozen(kw_only=True)
+class _Phase:
+    """How the search or the test ended: with a value, or before its end."""
+
+    value: Any = None
+    stop_reason: str | None = None
+    error: Exception | None = None
+
+
+async def _phase(handle: RunHandle, call: Callable[[], Awaitable[Any]]) -> _Phase:
+    """Run a part of the run that the handle may cancel."""
+    phase = _Phase(stop_reason="cancelled")
+    with trio.CancelScope() as scope:
+        handle._enter(scope)
+        try:
+            phase = _Phase(value=await call())
+        except (MetricError, RunStoppedError) as error:
+            phase = _Phase(stop_reason=f"stopped: {error}", error=error)
+        finally:
+            handle._leave()
+    return phase
+
+
 async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> str:
     """Run the strategies in a row, each from the best so far; gives the stop reason of the last."""
     engine = Engine(evaluator, setup.target)
-    problem = _problem(setup, evaluator.examples, evaluator)
+    problem = _problem(setup, evaluator.examples)
     for number, strategy in enumerate(setup.strategies):
         with engine.step("stage", number):
             report = await strategy.compile(engine, problem)
@@ -347,9 +389,10 @@ def _choose(
 ) -> tuple[Candidate, float | None, float | None]:
     """Give the winner with the validation means of baseline and winner.
 
-    Where the strategies did not get to their reports, the best fully scored candidate so far.
+    Where the strategies did not get to all their reports, the best fully scored candidate so far: none is better than
+    a program that is not fully scored itself.
     """
-    if reports:
+    if len(reports) == len(setup.strategies):
         last = reports[-1]
         return last.best, reports[0].baseline_score, last.best_score
     state = evaluator.state
@@ -357,7 +400,7 @@ def _choose(
     start = state.index.get(setup.start.stable_hash)
     baseline = None if start is None else state.matrix.mean(start, columns)
     winner = state.matrix.best_by_mean(columns, min_coverage=len(columns))
-    if winner is None:
+    if start is None or winner is None or state.matrix.coverage(start, columns) < len(columns):
         return setup.start, baseline, baseline
     return state.candidates[winner], baseline, state.matrix.mean(winner, columns)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from burnish._model.canonical import JsonMap
-from burnish._runtime.files import write_atomic
+from burnish._runtime.files import json_text, write_atomic
 from burnish.errors import StoreError, UsageError
 
 LOCK, STORE, BEST, RESULT = "burnish.lock", "run.db", "best.json", "result.json"
@@ -61,4 +61,4 @@ def write_lock(run_dir: Path, facts: JsonMap) -> None:
 
 def write_json(path: Path, form: JsonMap) -> None:
     """Write a JSON file whole or not at all."""
-    write_atomic(path, json.dumps(form, ensure_ascii=False, indent=2) + "\n")
+    write_atomic(path, json_text(form))

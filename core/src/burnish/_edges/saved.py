@@ -12,7 +12,7 @@ import attrs
 from burnish._model.candidate import Candidate, candidate_from_json
 from burnish._model.canonical import JsonMap, hex64
 from burnish._model.parameter import Parameter
-from burnish._runtime.files import write_atomic
+from burnish._runtime.files import json_text, write_atomic
 from burnish._runtime.target import apply_candidate
 from burnish.errors import StoreError, UsageError
 
@@ -55,7 +55,7 @@ def save(path: Path, candidate: Candidate, parameters: Mapping[str, Parameter], 
         "texts": texts,
         "candidate": candidate.to_json(),
     }
-    write_atomic(path, json.dumps(form, ensure_ascii=False, indent=2) + "\n")
+    write_atomic(path, json_text(form))
 
 
 def load(path: str | Path) -> Saved:
@@ -65,7 +65,7 @@ def load(path: str | Path) -> Saved:
         form = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}", path=str(path)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} is no JSON: {error}", path=str(path)) from None
     if not isinstance(form, dict) or form.get("format") != FORMAT:
         raise StoreError(f'{path} is no saved candidate: it lacks `"format": "{FORMAT}"`', path=str(path))

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
 
+from burnish._model.canonical import JsonMap
 from burnish.errors import StoreError
+
+
+def json_text(form: JsonMap) -> str:
+    """Write a form as JSON text for people to read; half a surrogate pair, as a cut reply may hold, is escaped."""
+    text = json.dumps(form, ensure_ascii=False, indent=2) + "\n"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(form, indent=2) + "\n"
+    return text
 
 
 def write_atomic(path: Path, text: str) -> None:
