@@ -35,6 +35,16 @@ def test_stops_of_a_request_come_on_top() -> None:
     assert (*STOP, "END") == lay_out(LMRequest(messages=(ASK,), layout=LAYOUT, stop=("END",))).stop
 
 
+def test_a_single_value_ends_with_its_line() -> None:
+    """With one output the reply is one line, unless a demo's reply has more or the user says so."""
+    layout = Layout(inputs=("gloss",), outputs=("category",))
+    short = (DEMO[0], Message("assistant", "category: food"), ASK)
+    single = LMRequest(messages=short, layout=layout)
+    many = ("\n\n", "\ngloss:", "\ncategory:")
+    assert [("\n",), many] == [lay_out(single, multiline=multiline).stop for multiline in (False, True)]
+    assert many == lay_out(LMRequest(messages=(*DEMO, ASK), layout=layout)).stop
+
+
 @pytest.mark.parametrize("layout", [None, Layout(inputs=("gloss",))])
 def test_without_labels_turns_are_a_dialogue(layout: Layout | None) -> None:
     """Without output labels the turns are named, and nothing is put in front of the reply."""

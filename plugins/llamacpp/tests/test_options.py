@@ -37,7 +37,7 @@ def test_identity_is_what_decides_the_answer() -> None:
         "layout": 1,
         "context": 4096,
         "exact": True,
-        "settings": {"temperature": 0.5, "max_tokens": 9, "seed": 3},
+        "settings": {"temperature": 0.5, "max_tokens": 9, "multiline": False, "seed": 3},
     }
     faster = attrs.evolve(options, model="tiny.gguf", threads=4, prompt_cache_mib=0, timeout=9.0)
     assert [expected] * 2 == [identity(o, name="tiny", sha256="ab12") for o in (options, faster)]

@@ -46,7 +46,7 @@ def test_broken_off_is_malformed(chunks: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ({"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 9, "n_ctx": 4}, errors.ContextLengthError),
+        ({"code": 400, "type": "exceed_context_size_error", "message": "long"}, errors.ContextLengthError),
         ({"code": 400, "type": "invalid_request_error", "message": "bad"}, errors.ModelRequestError),
         ({"code": 404, "message": "no"}, errors.ModelNotFoundError),
         ({"code": 503, "type": "unavailable_error", "message": "loading"}, errors.ModelServerError),

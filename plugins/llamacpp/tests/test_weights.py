@@ -142,8 +142,8 @@ def test_only_old_leftovers_are_removed(package: Path, tmp_path: Path) -> None:
 def test_two_processes_at_once(package: Path, tmp_path: Path) -> None:
     """Processes that start together all get the whole file, and leave no other behind."""
     code = (
-        "import sys; from pathlib import Path; from burnish_llamacpp import _weights; name, site, cache = sys.argv[1:]; "
-        "sys.path.insert(0, site); _weights.PACKAGES = {'tiny': name}; "
+        "import sys; from pathlib import Path; from burnish_llamacpp import _weights; "
+        "name, site, cache = sys.argv[1:]; sys.path.insert(0, site); _weights.PACKAGES = {'tiny': name}; "
         "print(_weights.find_weights('tiny', cache=Path(cache), base=Path()).path.read_bytes()[:4])"
     )
     command = [sys.executable, "-c", code, package.name, str(package.parent), str(tmp_path / "cache")]

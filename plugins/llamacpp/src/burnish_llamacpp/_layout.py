@@ -31,11 +31,12 @@ class Prompt:
     """Texts before which the reply ends."""
 
 
-def lay_out(request: LMRequest) -> Prompt:
+def lay_out(request: LMRequest, *, multiline: bool = False) -> Prompt:
     """Lay a request out as one text.
 
     With a layout, fields as the program wrote them; without one, `User:` and `Assistant:` turns. A last assistant turn
-    is the start of the reply, as chat endpoints take it.
+    is the start of the reply, as chat endpoints take it. The value of a single output ends with its line, unless it may
+    be `multiline` or the reply of a demo has several lines.
     """
     turns = [Message(m.role, m.content.strip(SPACE)) for m in request.messages]
     turns = [turn for turn in turns if turn.content]
@@ -47,13 +48,20 @@ def lay_out(request: LMRequest) -> Prompt:
     text = "".join(_lead(turn, fields, first=i == 0) + turn.content for i, turn in enumerate(turns))
     end = "" if not text else "\n" if fields else BLOCK
     prefill = opening if fields else started or ""
-    return Prompt(text=text + end + opening, prefill=prefill, stop=(*stops(fields), *request.stop))
+    multiline = multiline or any("\n" in turn.content for turn in turns if turn.role == "assistant")
+    return Prompt(text=text + end + opening, prefill=prefill, stop=(*stops(fields, multiline), *request.stop))
 
 
-def stops(layout: Layout | None) -> tuple[str, ...]:
-    """Give the texts that end a reply: a blank line, the next example's input, or the outputs once more."""
+def stops(layout: Layout | None, multiline: bool = False) -> tuple[str, ...]:
+    """Give the texts that end a reply.
+
+    A single output's value ends with its line: without a demo a small model goes on with lists of its own invention.
+    Otherwise a blank line, the next example's input, or the outputs once more end it.
+    """
     if layout is None or not layout.outputs:
         return ("\nUser:",)
+    if len(layout.outputs) == 1 and not multiline:
+        return ("\n",)
     return (BLOCK, *(f"\n{label}:" for label in (*layout.inputs, layout.outputs[0])))
 
 

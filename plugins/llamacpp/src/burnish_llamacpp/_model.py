@@ -38,7 +38,7 @@ class LlamaModel:
         Raises `ContextLengthError` for a prompt that does not fit and other subclasses of `ModelError`. Cancellation
         ends the call at once; computing stops at the next token.
         """
-        prompt = lay_out(request)
+        prompt = lay_out(request, multiline=self.options.multiline)
         chunks = await self._lane.run(prompt.text, self._body(request, prompt))
         return read_reply(chunks, prefill=prompt.prefill, model=str(self.identity["model"]))
 
@@ -102,5 +102,10 @@ def identity(options: LlamaOptions, *, name: str, sha256: str) -> dict[str, Json
         "layout": VERSION,
         "context": options.context,
         "exact": options.exact,
-        "settings": {"temperature": options.temperature, "max_tokens": options.max_tokens, "seed": options.seed},
+        "settings": {
+            "temperature": options.temperature,
+            "max_tokens": options.max_tokens,
+            "multiline": options.multiline,
+            "seed": options.seed,
+        },
     }

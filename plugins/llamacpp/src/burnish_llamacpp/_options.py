@@ -23,6 +23,8 @@ class LlamaOptions:
     """Sampling temperature; 0 takes the likeliest token. A request's own setting goes before this one."""
     max_tokens: int = 32
     """Bound of one reply in tokens: a base model seldom stops by itself. A request's own setting goes first."""
+    multiline: bool = False
+    """Let the value of a single output take several lines, also where no demo's does; it then ends at a blank line."""
     seed: int = 0
     """Seed of sampling. Sample k of a request is asked with seed + k, so that samples differ above temperature 0."""
     exact: bool = False

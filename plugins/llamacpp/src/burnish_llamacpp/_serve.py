@@ -38,16 +38,17 @@ async def serve(
 
     With the `layout` of a program the server turns chat turns into the prompt that the in-process model makes of them,
     and ends replies where that does, so with `exact` the answers are the same; a reply of the chat endpoint lacks the
-    label that the prompt ended with (`food`, not `category: food`). `chat_template` is a Jinja template to use instead.
+    label that the prompt ended with (`food`, not `category: food`), and where demos of a single output have several
+    lines the options must say `multiline`. `chat_template` is a Jinja template to use instead.
     Settings that a client does not send are those of the options; clients are asked for no key. Raises as `open_model`
     does. Cancelled while it starts, it is left behind and stops by itself.
     """
+    options, limiter = options or LlamaOptions(), trio.CapacityLimiter(1)
     listening = Listening(
         port=port,
         chat_template=write_template(layout) if chat_template is None else chat_template,
-        stop=stops(layout),
+        stop=stops(layout, options.multiline),
     )
-    options, limiter = options or LlamaOptions(), trio.CapacityLimiter(1)
     loaded = await trio.to_thread.run_sync(load, options, env, listening, abandon_on_cancel=True, limiter=limiter)
     holder = [loaded.server]
     endpoint = Endpoint(base_url=f"{loaded.server.listening_address}/v1", model=loaded.weights.name)

@@ -17,7 +17,7 @@ from burnish_llamacpp._weights import Weights, find_weights, missing_extra
 
 SILENT = -1
 BATCH = 128
-"""Prompt tokens computed at a time: a call that is dropped stops between two batches. 512 is no faster on one thread."""
+"""Prompt tokens computed at a time: a dropped call stops between two batches. 512 is no faster on one thread."""
 
 
 @attrs.frozen(kw_only=True)
