@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
+from burnish._runtime.log import Log
 from burnish.errors import StoreError
 
 T = TypeVar("T")
@@ -40,7 +39,7 @@ CREATE TABLE rollout (
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 
-log = structlog.get_logger("burnish.cache")
+log = Log("burnish.cache")
 
 
 class UnusableFileError(Exception):

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-import structlog
-
 from burnish._builtin._sqlite_file import Database, is_damage, patiently, store_error
 from burnish._builtin._sqlite_writer import digest
+from burnish._runtime.log import Log
 from burnish.abc import CacheRecord
 from burnish.errors import UsageError
 
@@ -22,7 +21,7 @@ _CHUNK = 500
 """Keys in one statement; SQLite's oldest limit is 999."""
 _SELECT = "SELECT key, fingerprint, body, created, digest FROM rollout WHERE key IN "
 
-log = structlog.get_logger("burnish.cache")
+log = Log("burnish.cache")
 
 
 class Reader:

@@ -14,20 +14,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
-import structlog
 import trio
 
 from burnish import abc
 from burnish._builtin._sqlite_file import Database
 from burnish._builtin._sqlite_reader import Reader
 from burnish._builtin._sqlite_writer import Writer
+from burnish._runtime.log import Log
 from burnish.errors import ConfigError, UsageError
 from burnish.hookspecs import hookimpl
 
 CLOSING_SECONDS = 30.0
 """How long closing waits for the last commits, cancelled or not."""
 
-log = structlog.get_logger("burnish.cache")
+log = Log("burnish.cache")
 
 
 def _positive(_: object, attribute: attrs.Attribute[float | None], value: float | None) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import structlog
 import trio
 
 from burnish import abc
@@ -36,12 +35,11 @@ from burnish._runtime.follow import Follower
 from burnish._runtime.invoke import Invoker
 from burnish._runtime.journal import RunJournal
 from burnish._runtime.ledger import Ledger
+from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.metric import MetricRunner
 from burnish._runtime.run_store import open_run_store
 from burnish._runtime.target import as_target, inputs_of
 from burnish.errors import BudgetRefusedError, BurnishError, MetricError, RowError, RunStoppedError, UsageError
-
-log = structlog.get_logger("burnish")
 
 
 @attrs.frozen(kw_only=True)
@@ -303,7 +301,7 @@ async def _run(setup: Setup, parts: _Parts, directory: Path | None, handle: RunH
         for warning in setup.warnings:
             evaluator.warn("overlap", warning)
         followers = [Follower(store, sink, run, name) for name, sink in parts.sinks]
-        with structlog.contextvars.bound_contextvars(run=run):
+        with bound_to_log(run=run):
             async with services(*(follower.follow for follower in followers)):
                 result = await _search_and_test(setup, evaluator, parts, directory, handle)
         await store.flush()

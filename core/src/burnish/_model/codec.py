@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, TypeVar, get_args
-
-import cattrs
-from cattrs.gen import make_dict_unstructure_fn, override
-from cattrs.strategies import configure_tagged_union
-from cattrs.v import format_exception
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from burnish._model import events as _events
 from burnish._model.candidate import Candidate, Demo, candidate_from_json, demo_from_json
 from burnish._model.trace import SpanEvent, TraceMeta
 from burnish.errors import BurnishError, StoreError
+
+if TYPE_CHECKING:
+    import cattrs  # imported on first use: a quarter of what `import burnish` would take
 
 CODEC_VERSION = 1
 
@@ -23,6 +21,8 @@ T = TypeVar("T")
 
 def _reason(error: BaseException, kind: type | None) -> str:
     """Say why: in our own words where the value's class refused, without the value otherwise."""
+    from cattrs.v import format_exception
+
     return str(error) if isinstance(error, BurnishError) else format_exception(error, kind)
 
 
@@ -33,7 +33,7 @@ _DAMAGE = (
     ArithmeticError,
     AttributeError,
     RecursionError,
-    cattrs.BaseValidationError,
+    ExceptionGroup,  # as cattrs gathers what is wrong
 )
 
 
@@ -45,6 +45,10 @@ def _is_json(kind: Any) -> bool:
 @lru_cache(maxsize=1)
 def converter() -> cattrs.Converter:
     """Give the converter of all that burnish stores. It is a value: nothing registers on it later."""
+    import cattrs
+    from cattrs.gen import make_dict_unstructure_fn, override
+    from cattrs.strategies import configure_tagged_union
+
     c = cattrs.Converter(omit_if_default=True)
     for kind in (bool, int, float, str):
         c.register_structure_hook(kind, _exactly)
@@ -114,5 +118,7 @@ def loads(text: str | bytes, cls: type[T]) -> T:
     try:
         return converter().structure(json.loads(text), cls)
     except _DAMAGE as error:
+        import cattrs
+
         why = "; ".join(cattrs.transform_error(error, format_exception=_reason))
         raise StoreError(f"stored {getattr(cls, '__name__', 'event')} cannot be read: {why:.500}") from error

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import structlog
 
 from burnish import abc
 from burnish._model.codec import dumps, loads
 from burnish._model.events import Source
 from burnish._model.outcome import RolloutRecord
 from burnish._runtime.identity import Identity
+from burnish._runtime.log import log
 from burnish._runtime.rollout import Kept
 from burnish.errors import StoreError, first_line
-
-log = structlog.get_logger("burnish")
 
 
 @attrs.define(kw_only=True)

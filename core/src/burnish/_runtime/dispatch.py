@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
 import attrs
-import structlog
 import trio
 
 from burnish import abc
@@ -23,6 +22,7 @@ from burnish._runtime.config import EngineConfig
 from burnish._runtime.fanout import fan_out
 from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
+from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.target import MutableTarget
 from burnish.errors import text_of
@@ -159,7 +159,7 @@ class Dispatcher:
             RolloutStarted(key=job.key, candidate=item.candidate, example=item.column, sample=item.sample, step=step)
         )
         await self._journal.flush()
-        bound = structlog.contextvars.bound_contextvars(candidate=item.candidate, example=item.column)
+        bound = bound_to_log(candidate=item.candidate, example=item.column)
         with self._counted(item.candidate), bound:
             try:
                 record = await self._execute(job)

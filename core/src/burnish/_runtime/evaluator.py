@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
-import structlog
 
 from burnish import abc
 from burnish._model.budget import Spend
@@ -24,6 +23,7 @@ from burnish._runtime.invoke import Invoker
 from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.limiter import Limits
+from burnish._runtime.log import log
 from burnish._runtime.metric import MetricRunner
 from burnish._runtime.rollout import Surroundings
 from burnish._runtime.scope import current_models
@@ -32,8 +32,6 @@ from burnish.errors import InternalError, MetricError, RunStoppedError, UnknownI
 
 Fit = Literal["whole", "leading"]
 """What runs of a request that does not fit the budget: nothing, or the leading candidates that do fit."""
-
-log = structlog.get_logger("burnish")
 
 
 class Evaluator:

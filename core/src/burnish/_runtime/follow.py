@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import structlog
 import trio
 
 from burnish import abc
+from burnish._runtime.log import log
 from burnish._runtime.run_store import RunStore
 from burnish.errors import first_line
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
-
-log = structlog.get_logger("burnish")
 
 
 class Follower:

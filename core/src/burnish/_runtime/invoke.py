@@ -7,16 +7,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import structlog
 import trio
+
+from burnish._runtime.log import log
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 HOLD_LIMIT = 0.050
 """Seconds that inline code may hold the loop before it is named."""
-
-log = structlog.get_logger("burnish")
 
 
 def inline(function: F) -> F:

@@ -8,14 +8,12 @@ from collections import deque
 from collections.abc import Callable
 
 import attrs
-import structlog
 import trio
 
 from burnish import abc
 from burnish._model.budget import Budget, RoleSpend, Spend
+from burnish._runtime.log import log
 from burnish.errors import BudgetExceededError, first_line
-
-log = structlog.get_logger("burnish")
 
 
 @attrs.define
