@@ -138,3 +138,12 @@ def evaluated(outcome: Any) -> b.CandidateEval:
     """Give the one evaluation of a complete outcome."""
     assert isinstance(outcome, b.Complete), outcome
     return outcome.evaluation
+
+
+def idle(engine: b.EvalEngine) -> None:
+    """Check that nothing is left reserved or under way, and that the books agree."""
+    evaluator = engine._evaluator
+    ledger, state = evaluator.ledger, evaluator.state
+    assert (0, 0, {}) == (ledger._rollouts_reserved, ledger._requests_in_flight, evaluator._dispatcher.flights)
+    counted, booked = state.spend, ledger.spend
+    assert attrs.evolve(counted, seconds=0) == attrs.evolve(booked, seconds=0)

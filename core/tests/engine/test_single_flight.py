@@ -14,7 +14,7 @@ import burnish as b
 from burnish import BudgetExhausted, Complete, EngineConfig, EvalEngine, abc, errors
 from burnish._runtime.ledger import Ledger
 
-from ._kit import Ambient, Module, always, as_said, echo, rows, tenth, told
+from ._kit import Ambient, Module, always, as_said, echo, idle, rows, tenth, told
 
 
 class Slow(Ambient):
@@ -27,17 +27,6 @@ class Slow(Ambient):
     async def wait(self, q: Any, instruction: str) -> Any:
         await self.go.wait()
         return q
-
-
-def idle(engine: EvalEngine) -> None:
-    """Check that nothing is left reserved or under way, and that the books agree."""
-    evaluator = engine._evaluator
-    ledger, state = evaluator.ledger, evaluator.state
-    assert (0, 0, {}) == (ledger._rollouts_reserved, ledger._requests_in_flight, evaluator._dispatcher.flights)
-    told, booked = state.spend, ledger.spend
-    assert (told.metric_calls, told.lm_calls, told.lm_spans) == (booked.metric_calls, booked.lm_calls, booked.lm_spans)
-    assert (told.requests, told.tokens, told.cache_hits) == (booked.requests, booked.tokens, booked.cache_hits)
-    assert told.by_role == booked.by_role
 
 
 async def test_two_calls_for_the_same_rows_run_them_once() -> None:

@@ -61,7 +61,8 @@ class Invoker:
         if getattr(function, "__burnish_inline__", False) or getattr(owner, "__burnish_inline__", False):
             result = self._inline(function, *args, **kwargs)
         else:
-            result = await trio.to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
+            # in a tuple, as trio refuses what gives a coroutine back: `lambda e, p: judge(e, p)` is fine here
+            (result,) = await trio.to_thread.run_sync(lambda: (function(*args, **kwargs),), limiter=self._threads)
         return await result if inspect.isawaitable(result) else result
 
     def _inline(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

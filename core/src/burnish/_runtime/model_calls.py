@@ -54,7 +54,7 @@ class CallableModel:
         if is_async(self.function) or getattr(self.function, "__burnish_inline__", False):
             answer = self.function(request)
         else:
-            answer = await trio.to_thread.run_sync(self.function, request)
+            (answer,) = await trio.to_thread.run_sync(lambda: (self.function(request),))
         if inspect.isawaitable(answer):
             answer = await answer
         return answer if isinstance(answer, LMResponse) else LMResponse(text=str(answer))
