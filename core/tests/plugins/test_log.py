@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -13,6 +14,17 @@ from structlog.testing import capture_logs
 from burnish._runtime.log import Log, bound
 
 
+@pytest.fixture
+def unconfigured() -> Iterator[None]:
+    """Leave structlog as it was: `capture_logs` leaves it configured, with what it had by default."""
+    before = structlog.get_config() if structlog.is_configured() else None
+    yield
+    structlog.reset_defaults()
+    if before is not None:
+        structlog.configure(**before)
+
+
+@pytest.mark.usefixtures("unconfigured")
 def test_lines_go_through_structlog_with_what_is_bound() -> None:
     """Name, event and facts arrive; bound facts are added inside the block only, inner ones win, a line's own first."""
     log = Log("burnish")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -431,6 +430,8 @@ def _facts(setup: Setup, evaluator: Evaluator) -> JsonMap:
 
 
 def _version(distribution: str) -> str:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
