@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import attrs
 import pytest
 
 import burnish
-from burnish import PluginManager, Spec, Use, abc
+from burnish import Engine, Plan, PluginManager, Report, Spec, Use, abc
 from burnish._edges.compose import Composition
 from burnish.errors import PluginNotFoundError, UsageError
 
@@ -134,3 +135,57 @@ def test_a_use_takes_any_option_name() -> None:
     assert ("part", {"name": "a", "self": "b", "options": "c"}) == (use.name, use.options)
     assert Use("part", a=1) == Use("part", a=1)
     assert Use("part", a=1) != Use("part", a=2)
+
+
+class OneLook:
+    """A strategy that scores the program as it is."""
+
+    def plan(self, problem: abc.Problem) -> Plan:
+        return Plan(rollouts=len(problem.val), minimum=len(problem.val))
+
+    async def compile(self, engine: Engine, problem: abc.Problem) -> Report:
+        await engine.evaluate_many([(engine.register(problem.start), problem.val)])
+        return Report(strategy="one look", best=problem.start)
+
+
+class Listener:
+    """A plugin with a sink that keeps its environment and what it hears."""
+
+    def __init__(self) -> None:
+        self.env = abc.Environment()
+        self.heard: list[str] = []
+
+    @asynccontextmanager
+    async def open(self, options: None, env: abc.Environment) -> AsyncIterator[Listener]:
+        self.env = env
+        yield self
+
+    async def deliver(self, batch: abc.Delivery) -> None:
+        self.heard += [type(event).__name__ for _, event in batch.events]
+
+    @burnish.hookimpl
+    def burnish_sinks(self) -> Iterable[Spec[abc.Sink]]:
+        return [Spec(name="listener", open=self.open)]
+
+
+async def test_a_run_s_components_find_the_environment_of_the_process(tmp_path: Path) -> None:
+    """`optimize` without an environment gives them the process's variables, where keys are, and the run's directory."""
+    listener, manager = Listener(), PluginManager(discover=False)
+    manager.register(listener)
+
+    async def program(question: str) -> str:
+        return question
+
+    await burnish.aoptimize(
+        program,
+        trainset=[{"question": "a"}],
+        valset=[{"question": "b"}],
+        metric=lambda example, prediction: 1.0,
+        strategy=OneLook(),
+        budget=burnish.Budget(max_metric_calls=9),
+        sinks=["listener"],
+        plugins=manager,
+        run_dir=tmp_path / "run",
+    )
+    assert (os.environ, tmp_path / "run") == (listener.env.variables, listener.env.run_dir)
+    assert ("RunStarted", "RunEnded") == (listener.heard[0], listener.heard[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -123,7 +124,7 @@ async def aoptimize(
     handle = handle or RunHandle()
     plugins = plugins or PluginManager()
     directory = None if run_dir is None else Path(run_dir)
-    env = attrs.evolve(env or abc.Environment(), run_dir=directory)
+    env = attrs.evolve(env or abc.Environment(variables=os.environ), run_dir=directory)
     try:
         async with AsyncExitStack() as stack:
             parts = Composition(stack, plugins, env, config_file)

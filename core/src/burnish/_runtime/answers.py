@@ -105,7 +105,7 @@ class Answers:
                 continue
             owed = _read(entries.get(identity.output_key), identity.check(output=True))
             if owed is not None and owed.owes_score:
-                found[identity.key] = Known(kept=Kept(prediction=_revive(target, owed), record=owed))
+                found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
 
     def _name(self, error: Exception) -> None:
         if not self._named:
@@ -142,6 +142,7 @@ def _is_json(value: Any) -> bool:
     return type(value) in (str, int, float, bool, type(None))
 
 
-def _revive(target: abc.Target, record: RolloutRecord) -> Any:
+def revive(target: abc.Target, record: RolloutRecord) -> Any:
+    """Give the prediction of a record that was made elsewhere, as the metric takes it."""
     load = getattr(target, "load_prediction", None)
     return record.output if load is None else load(record.output)

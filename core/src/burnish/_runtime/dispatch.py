@@ -16,7 +16,7 @@ from burnish._model.candidate import Candidate
 from burnish._model.events import Charged, RolloutLanded, RolloutStarted
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._model.state import rollout_spend
-from burnish._runtime.answers import Answers
+from burnish._runtime.answers import Answers, revive
 from burnish._runtime.batch import Flight, Item
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.fanout import fan_out
@@ -174,10 +174,13 @@ class Dispatcher:
         return None
 
     async def _execute(self, job: RolloutJob) -> RolloutRecord:
-        if self._executor is None:
+        if self._executor is None or job.kept is not None:  # a kept output is scored here: elsewhere it is paid again
             return await job.here()
         try:
-            return await self._executor.run(job)
+            record: Any = await self._executor.run(job)
+            if not isinstance(record, RolloutRecord):
+                raise TypeError(f"it gave {record!r:.80} instead of a RolloutRecord")
+            return record
         except Exception as error:  # a plugin's fault must not cancel the siblings
             message = f"the executor failed: {text_of(error)}"
             fault = Fault(type=type(error).__name__, message=message, where="executor")
@@ -198,9 +201,13 @@ class Dispatcher:
             self._ledger.settle_rollout(rollout_spend(landed))
         if not job.account.calls:  # an executor ran it elsewhere: no call of it has been booked yet
             self._ledger.book(spend_of_calls(record.calls))
+        target = job.around.target
         try:
             self._journal.emit(landed)
-            await self._answers.keep(item.identity, record, job.prediction, job.around.target)
+            prediction = job.prediction
+            if not job.ran_here and record.owes_score and record.output is not None:
+                prediction = revive(target, record)
+            await self._answers.keep(item.identity, record, prediction, target)
             await self._journal.flush()
         finally:
             self._judge_run(record)

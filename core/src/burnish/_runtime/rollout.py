@@ -75,12 +75,15 @@ class RolloutJob:
     """The live output, kept in case that the metric fails."""
     account: Account = attrs.field(factory=Account)
     """Where its model calls are booked."""
+    ran_here: bool = False
+    """Whether `prediction` is this process's; an executor may have run it elsewhere."""
 
     async def here(self) -> RolloutRecord:
         """Run it in this process and task. Failures of program, model and metric come back in the record."""
         account = self.account = Account(
             ledger=self.around.ledger, limits=self.around.limits, token=trio.lowlevel.current_trio_token()
         )
+        self.ran_here = True
         began = time.perf_counter_ns()
         with models(**self.around.models), accounted(account):
             record = await self._program() if self.kept is None else self._take_kept(self.kept)
