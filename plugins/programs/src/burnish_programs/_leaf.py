@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -14,7 +15,7 @@ import burnish
 from burnish import abc
 from burnish.abc import Layout, LMRequest, LMResponse, Message
 from burnish.errors import ContextLostError, UsageError
-from burnish_programs._binding import InForce, in_force
+from burnish_programs._binding import in_force
 from burnish_programs._prediction import Prediction
 from burnish_programs._render import Prefix
 
@@ -94,8 +95,8 @@ class Leaf(ABC):
         self.settings = settings
         self._state = burnish.PredictState(instruction=instruction, demos=tuple(_demo(row) for row in demos))
         self._prefixes = _Prefixes()
-        self._runs: dict[object, None] = {}
-        """One entry for each run that has this predictor under tuning."""
+        self._runs: dict[object, str] = {}
+        """Its name in each run that has it under tuning."""
 
     # --- what a kind of predictor decides ------------------------------------------------------------------------
 
@@ -108,11 +109,6 @@ class Leaf(ABC):
     @abstractmethod
     def input_fields(self) -> Sequence[abc.InputField]:
         """What a row must give."""
-
-    @property
-    @abstractmethod
-    def layout(self) -> Layout | None:
-        """How the turns are written, for models without a chat template."""
 
     @abstractmethod
     def parameter(self, name: str) -> burnish.Parameter:
@@ -127,8 +123,8 @@ class Leaf(ABC):
         """Write the turns of one call."""
 
     @abstractmethod
-    def parse(self, response: LMResponse) -> dict[str, Any]:
-        """Read the outputs. Raises `ParseError`."""
+    def parse(self, response: LMResponse, layout: Layout) -> dict[str, Any]:
+        """Read the outputs of a reply to turns of this layout. Raises `ParseError`."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -159,14 +155,20 @@ class Leaf(ABC):
 
     def copy(self: L) -> L:
         """Give one of the same kind, settings, model and state, whose state is its own from then on."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._prefixes, twin._runs = _Prefixes(), {}
-        return twin
+        return copy.copy(self)
 
-    def enter_run(self, token: object) -> None:
-        """Count a run that has this predictor under tuning."""
-        self._runs[token] = None
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_prefixes", "_runs")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _prefixes=_Prefixes(), _runs={})
+
+    def __deepcopy__(self: L, memo: dict[int, Any]) -> L:
+        return self.copy()
+
+    def enter_run(self, token: object, name: str) -> None:
+        """Count a run that has this predictor under tuning, and what it calls it."""
+        self._runs[token] = name
 
     def leave_run(self, token: object) -> None:
         """Count it out."""
@@ -191,12 +193,13 @@ class Leaf(ABC):
         not hold the outputs, and the model's own `ModelError`. Cancelled, the request in flight ends.
         """
         if self._runs and burnish.current_injection() is None:
-            raise _context_lost(self.name or self.fallback_name)
+            raise _context_lost(next(iter(list(self._runs.values())), self.name))
         self._check_inputs(inputs)
         force = in_force(self, self.name or self.fallback_name)
-        prefix, suffix = self._render(force, inputs)
+        text, shared = self._rendered(force.overlay)
+        prefix, suffix = shared.without(force.source), self.render_call(text, inputs)
         model = burnish.model_for(self.settings.role) if self.model is None else self.model
-        request = LMRequest(messages=prefix + suffix, layout=self.layout, **self.settings.sampling)
+        request = LMRequest(messages=prefix + suffix, layout=shared.layout, **self.settings.sampling)
         with burnish.span(force.name, inputs) as span:
             if span is not None:
                 identity = burnish.as_model(model).identity
@@ -204,7 +207,7 @@ class Leaf(ABC):
             response = await burnish.call_model(model, request, role=self.settings.role)
             if span is not None:
                 span.exchange(response)
-            outputs = self.parse(response)
+            outputs = self.parse(response, shared.layout)
             if span is not None:
                 span.output(outputs)
         return Prediction(outputs)
@@ -224,24 +227,23 @@ class Leaf(ABC):
             wrong = [f"lacks `{name}`" for name in missing] + [f"has no input `{name}`" for name in sorted(unknown)]
             raise UsageError(f"{self!r}: the call {', '.join(wrong)}")
 
-    def _render(self, force: InForce, inputs: Mapping[str, Any]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-        overlay, state = force.overlay, self._state
-        instruction, demos = state.instruction, state.demos
+    def _rendered(self, overlay: burnish.Overlay | None) -> tuple[str, Prefix]:
+        """Give the instruction in force, and the turns that it and the demos in force make."""
+        instruction, demos = self._state.instruction, self._state.demos
         if overlay is not None:
             if overlay.instruction is not None or overlay.clear_instruction:
                 instruction = overlay.instruction
             if overlay.demos is not None:
                 demos = tuple(overlay.demos)
         text = self.default_instruction if instruction is None else instruction
-        prefix = self._prefixes.get(self, text, demos)
-        return prefix.without(force.source), self.render_call(text, inputs)
+        return text, self._prefixes.get(self, text, demos)
 
 
 def _demo(row: Mapping[str, Any]) -> burnish.Demo:
     return row if isinstance(row, burnish.Demo) else burnish.Demo(row)
 
 
-def _context_lost(name: str) -> ContextLostError:
+def _context_lost(name: str | None) -> ContextLostError:
     return ContextLostError(
         f"`{name}` is being tuned and was called outside of its rollout, where it cannot tell which candidate it is to "
         "render. A thread started by hand does not carry the context: start it with "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import trio
@@ -18,6 +18,10 @@ M = TypeVar("M", bound="Module")
 
 MOST_ITEMS = 1000
 """A longer list or mapping in an attribute is data: nobody looks for predictors in it."""
+
+
+def _no_forward(self: Module, /, **inputs: Any) -> Any:
+    raise NotImplementedError(f"{type(self).__name__} has no `forward`: define it, async or sync")
 
 
 class Module:
@@ -36,9 +40,8 @@ class Module:
     A sync `forward` runs in a worker thread and uses the predictors' and modules' `sync(...)`.
     """
 
-    def forward(self, **inputs: Any) -> Any:
-        """Do the program's work. To be overridden, with the inputs as parameters."""
-        raise NotImplementedError(f"{type(self).__qualname__} has no `forward`: define it, async or sync")
+    forward: Callable[..., Any] = _no_forward
+    """The program's work: to be defined, async or sync, with the inputs as its parameters."""
 
     def predictors(self) -> dict[str, Leaf]:
         """Give the predictors by name. Raises `UsageError` where two have one name."""
@@ -106,7 +109,8 @@ def attributes(module: Any) -> Iterator[tuple[str, Any]]:
 def items_of(value: Any) -> list[tuple[str, Any]] | None:
     """Give the items of a container that may hold predictors; None for anything else."""
     if isinstance(value, (list, tuple)) and len(value) <= MOST_ITEMS:
-        return [(str(i), item) for i, item in enumerate(value)]
+        names = getattr(value, "_fields", range(len(value)))
+        return [(str(name), item) for name, item in zip(names, value, strict=True)]
     if isinstance(value, dict) and len(value) <= MOST_ITEMS:
         return [(str(key), item) for key, item in value.items()]
     return None

@@ -65,10 +65,6 @@ class Predict(Leaf):
     def input_fields(self) -> Sequence[abc.InputField]:
         return tuple(_input(field) for field in self.signature.inputs)
 
-    @cached_property
-    def layout(self) -> Layout:
-        return layout_of(self.signature)
-
     def parameter(self, name: str) -> burnish.Parameter:
         return burnish.Parameter(
             name=name,
@@ -81,12 +77,13 @@ class Predict(Leaf):
 
     def render_prefix(self, instruction: str, demos: Sequence[burnish.Demo]) -> Prefix:
         turns = [DemoTurns(source=demo.source, turns=demo_turns(self.signature, demo)) for demo in demos]
-        return Prefix(head=(Message("system", system_text(self.signature, instruction)),), demos=tuple(turns))
+        head = (Message("system", system_text(self.signature, instruction)),)
+        return Prefix(head=head, demos=tuple(turns), layout=layout_of(self.signature))
 
     def render_call(self, instruction: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
         return (Message("user", input_text(self.signature.inputs, inputs)),)
 
-    def parse(self, response: LMResponse) -> dict[str, Any]:
+    def parse(self, response: LMResponse, layout: Layout) -> dict[str, Any]:
         return parse_reply(response.text, self.signature.outputs, response.finish_reason)
 
     def describe(self) -> dict[str, Any]:

@@ -12,10 +12,10 @@ import structlog
 import burnish
 from burnish import abc
 from burnish.abc import Layout, LMResponse, Message
-from burnish.errors import UsageError
+from burnish.errors import ParseError, UsageError
 from burnish_programs._leaf import Leaf, Settings
-from burnish_programs._parse import label_pattern, parse_reply
-from burnish_programs._render import DemoTurns, Prefix
+from burnish_programs._parse import label_pattern, parse_reply, parse_value
+from burnish_programs._render import DemoTurns, Prefix, output_text
 from burnish_programs._signature import Field, parse_field
 from burnish_programs._template import Template, nearly_placeholders, placeholders_of
 from burnish_programs._types import Text, to_text
@@ -36,8 +36,9 @@ class PromptProgram(Leaf):
     'b']"`) is read as `burnish_programs` reads replies. As a parameter it is a text: a candidate replaces it whole and
     has to keep each placeholder.
 
-    Demos are the same text filled with the demo's fields, each with the bare output as the assistant's turn, before the
-    question.
+    Demos are the same text filled with the demo's fields, before the question, each with its output as the assistant's
+    turn: after the output's name (`category: animal`), or bare where the text ends in a label of its own (`Category:`).
+    Chat models take either, and a base model goes on after the label. A label in a reply's first line is taken off.
 
     Args:
         text: the prompt; it holds at least one placeholder.
@@ -84,12 +85,6 @@ class PromptProgram(Leaf):
     def input_fields(self) -> Sequence[abc.InputField]:
         return tuple(abc.InputField(name=name) for name in self.placeholders)
 
-    @cached_property
-    def layout(self) -> Layout:
-        # A text that ends in a label of its own ("Category:") already says where the reply goes.
-        cued = self.text.rstrip().endswith((":", "："))
-        return Layout(outputs=() if cued else (self.output.name,))
-
     def parameter(self, name: str) -> burnish.Parameter:
         return burnish.Parameter(
             name=name,
@@ -119,30 +114,30 @@ class PromptProgram(Leaf):
         super().set_state(state)
 
     def render_prefix(self, instruction: str, demos: Sequence[burnish.Demo]) -> Prefix:
-        template = _template(instruction, self.placeholders)
-        turns = [DemoTurns(source=demo.source, turns=self._demo_turns(template, demo)) for demo in demos]
-        return Prefix(head=(), demos=tuple(turns))
+        template, cue = _template(instruction, self.placeholders), cue_of(instruction)
+        turns = [DemoTurns(source=demo.source, turns=self._demo_turns(template, demo, cue)) for demo in demos]
+        return Prefix(head=(), demos=tuple(turns), layout=Layout(outputs=(cue or self.output.name,)))
 
-    def _demo_turns(self, template: Template, demo: burnish.Demo) -> tuple[Message, ...]:
+    def _demo_turns(self, template: Template, demo: burnish.Demo, cue: str | None) -> tuple[Message, ...]:
         values = {name: demo.input_value(name) for name in self.placeholders}
         answer = demo.get(self.output.name)
         if answer is None or all(value is None for value in values.values()):
             return ()
-        return (Message("user", template.fill(values)), Message("assistant", to_text(answer)))
+        reply = to_text(answer) if cue else output_text((self.output,), demo)
+        return (Message("user", template.fill(values)), Message("assistant", reply))
 
     def render_call(self, instruction: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
         return (Message("user", _template(instruction, self.placeholders).fill(inputs)),)
 
-    def parse(self, response: LMResponse) -> dict[str, Any]:
-        if isinstance(self.output.type, Text):
-            return {self.output.name: self._without_label(response.text.strip())}
-        return parse_reply(response.text, (self.output,), response.finish_reason)
-
-    def _without_label(self, reply: str) -> str:
-        """Take the output's label off the front: some models write it, most do not."""
-        first, newline, more = reply.partition("\n")
-        found = label_pattern((self.output.name,)).fullmatch(first)
-        return reply if found is None else (found["rest"] + newline + more).strip()
+    def parse(self, response: LMResponse, layout: Layout) -> dict[str, Any]:
+        reply = response.text.strip()
+        value = _without_label(reply, (self.output.name, *layout.outputs))
+        if not isinstance(self.output.type, Text):
+            try:
+                return parse_reply(value, (self.output,), response.finish_reason)
+            except ParseError as error:
+                raise ParseError(str(error), raw=response.text, field=error.field) from None
+        return {self.output.name: reply if value is reply else parse_value(value, self.output.type)}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -164,6 +159,20 @@ class PromptFile(PromptProgram):
         inline = isinstance(source, str) and bool(placeholders_of(source))
         self.path = None if inline else Path(source)
         super().__init__(str(source) if self.path is None else _read(self.path), output, **options)
+
+
+def cue_of(text: str) -> str | None:
+    """Give the label that a text ends with (`Category:`), after which its reply is to stand; None where it has none."""
+    last = text.rstrip().rpartition("\n")[2].strip()
+    label = last[:-1].strip()
+    return label if last.endswith((":", "：")) and label and len(label) <= 60 and "{{" not in label else None
+
+
+def _without_label(reply: str, labels: tuple[str, ...]) -> str:
+    """Take a label off the front of a reply: some models write it, most do not."""
+    first, newline, more = reply.partition("\n")
+    found = label_pattern(labels).fullmatch(first)
+    return reply if found is None else (found["rest"] + newline + more).strip()
 
 
 def _read(path: Path) -> str:

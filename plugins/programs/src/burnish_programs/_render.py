@@ -44,6 +44,8 @@ class Prefix:
 
     head: tuple[Message, ...]
     demos: tuple[DemoTurns, ...]
+    layout: Layout
+    """Which labels the turns hold."""
     messages: tuple[Message, ...] = attrs.field(init=False)
     sources: frozenset[str] = attrs.field(init=False)
 

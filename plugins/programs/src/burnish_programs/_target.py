@@ -26,7 +26,7 @@ _PLAIN = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 class ModuleTarget:
     """A program as a `burnish.abc.Target`: candidates are read when prompts are rendered, so they run side by side.
 
-    Predictors, their names and the program's code are looked at once, here; what the predictors' state is, at each use.
+    The program's code is looked at once; its predictors and their state, whenever the fingerprint is asked for.
     """
 
     metering: abc.Metering = "call"
@@ -35,15 +35,24 @@ class ModuleTarget:
     def __init__(self, program: Module | Leaf) -> None:
         self.program = program
         """The program itself: `install` writes into it."""
-        self.predictors: Mapping[str, Leaf] = dict(program.predictors())
         self.inputs: Sequence[abc.InputField] | None = (
             program.input_fields if isinstance(program, Leaf) else forward_inputs(program.forward)
         )
-        self._names = names_of(program, self.predictors, modules_in(program))
+        self._look_at(dict(program.predictors()))
+
+    def _look_at(self, predictors: dict[str, Leaf]) -> None:
+        self.predictors: Mapping[str, Leaf] = predictors
+        self._names = names_of(self.program, predictors, modules_in(self.program))
         self._code: CodePrint | None = None
         self._printed: tuple[list[burnish.PredictState], str] | None = None
-        if isinstance(program, Module):
-            _warn_of_undeclared(program, self.predictors)
+        if isinstance(self.program, Module):
+            _warn_of_undeclared(self.program, predictors)
+
+    def _look_again(self) -> None:
+        """Take up predictors that were exchanged in the program since."""
+        found = dict(self.program.predictors())
+        if list(found) != list(self.predictors) or any(self.predictors[name] is not found[name] for name in found):
+            self._look_at(found)
 
     def __repr__(self) -> str:
         return f"<target of {self._names.program}: {', '.join(self.predictors) or 'no predictors'}>"
@@ -58,6 +67,7 @@ class ModuleTarget:
     @property
     def fingerprint(self) -> str:
         """128-bit fingerprint of code, signatures, pinned models, settings and the current state of the predictors."""
+        self._look_again()
         states = [leaf.get_state() for leaf in self.predictors.values()]
         if self._printed is not None and all(a is b for a, b in zip(self._printed[0], states, strict=True)):
             return self._printed[1]
@@ -111,13 +121,13 @@ class ModuleTarget:
     @contextmanager
     def bound(self) -> Iterator[None]:
         """Have calls outside of a rollout's scope raise `ContextLostError` inside the block: a run of it is on."""
-        token = object()
-        for leaf in self.predictors.values():
-            leaf.enter_run(token)
+        token, predictors = object(), self.predictors
+        for name, leaf in predictors.items():
+            leaf.enter_run(token, name)
         try:
             yield
         finally:
-            for leaf in self.predictors.values():
+            for leaf in predictors.values():
                 leaf.leave_run(token)
 
     def install(self, candidate: burnish.Candidate) -> None:
@@ -163,7 +173,7 @@ def _warn_of_undeclared(program: Module, predictors: Mapping[str, Leaf]) -> None
                 log.warning(
                     "a predictor has no name, so it is not tuned: hold it in an attribute of a Module, or in a list or "
                     "mapping there",
-                    inside=f"{type(module).__qualname__}.{name}{inner}",
+                    inside=f"{type(module).__name__}.{name}{inner}",
                 )
 
 

@@ -14,7 +14,7 @@ from burnish_programs._module import Module
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MARK = "__burnish_program__"
+_MARK = "__burnish_exposed__"
 
 
 def program(function: F) -> F:
@@ -26,8 +26,7 @@ def program(function: F) -> F:
         async def answer(question):
             ...
     """
-    setattr(function, _MARK, True)
-    return function
+    return burnish.exposed(function)
 
 
 def program_of(attribute: Any, name: str) -> abc.Target:
