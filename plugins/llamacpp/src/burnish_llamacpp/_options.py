@@ -30,8 +30,8 @@ class LlamaOptions:
     exact: bool = False
     """Compute every prompt from its first token: bit-exact, whatever was asked before, and several times slower.
 
-    Without it the start that a prompt shares with an earlier one is reused; rarely, in a close call, an answer then
-    depends on what was asked before.
+    Without it the start that a prompt shares with an earlier one is reused; in a close call an answer then depends on
+    what was asked before (0 to 6 of 80 one-word answers of the 270M model).
     """
     prompt_cache_mib: int = 256
     """Memory for the states of earlier prompts, so that candidates in turn do not push each other out; 0: none."""
