@@ -140,12 +140,12 @@ async def test_demos_fill_the_same_text() -> None:
 
 
 async def test_text_that_ends_in_its_own_label() -> None:
-    """Where the text ends in a label, replies stand bare after it, and the layout says which label it is."""
+    """Where the text ends in a label, replies stand bare after it, and the layout asks for no other label."""
     model = ScriptedModel(lambda _: "Category: food")
     prompt = PromptProgram("{{q}}\nCategory:\n", "label", demos=[{"q": "a", "label": "x"}], model=model)
     assert {"label": "food"} == await prompt(q="b")
     assert ["a\nCategory:\n", "x", "b\nCategory:\n"] == [m.content for m in model.requests[0].messages]
-    assert Layout(outputs=("Category",)) == model.requests[0].layout
+    assert Layout() == model.requests[0].layout
 
 
 async def test_demos_help_a_prompt_file() -> None:

@@ -13,7 +13,7 @@ import attrs
 
 import burnish
 from burnish import abc
-from burnish.abc import Layout, LMRequest, LMResponse, Message
+from burnish.abc import LMRequest, LMResponse, Message
 from burnish.errors import ContextLostError, UsageError
 from burnish_programs._binding import in_force
 from burnish_programs._prediction import Prediction
@@ -123,8 +123,8 @@ class Leaf(ABC):
         """Write the turns of one call."""
 
     @abstractmethod
-    def parse(self, response: LMResponse, layout: Layout) -> dict[str, Any]:
-        """Read the outputs of a reply to turns of this layout. Raises `ParseError`."""
+    def parse(self, response: LMResponse, prefix: Prefix) -> dict[str, Any]:
+        """Read the outputs of a reply to turns that begin so. Raises `ParseError`."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class Leaf(ABC):
             response = await burnish.call_model(model, request, role=self.settings.role)
             if span is not None:
                 span.exchange(response)
-            outputs = self.parse(response, shared.layout)
+            outputs = self.parse(response, shared)
             if span is not None:
                 span.output(outputs)
         return Prediction(outputs)

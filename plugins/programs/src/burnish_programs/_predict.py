@@ -8,7 +8,7 @@ from typing import Any
 
 import burnish
 from burnish import abc
-from burnish.abc import Layout, LMResponse, Message
+from burnish.abc import LMResponse, Message
 from burnish_programs._leaf import Leaf, Settings
 from burnish_programs._parse import parse_reply
 from burnish_programs._render import DemoTurns, Prefix, demo_turns, input_text, layout_of, system_text
@@ -83,7 +83,7 @@ class Predict(Leaf):
     def render_call(self, instruction: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
         return (Message("user", input_text(self.signature.inputs, inputs)),)
 
-    def parse(self, response: LMResponse, layout: Layout) -> dict[str, Any]:
+    def parse(self, response: LMResponse, prefix: Prefix) -> dict[str, Any]:
         return parse_reply(response.text, self.signature.outputs, response.finish_reason)
 
     def describe(self) -> dict[str, Any]:

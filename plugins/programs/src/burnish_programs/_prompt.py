@@ -116,7 +116,8 @@ class PromptProgram(Leaf):
     def render_prefix(self, instruction: str, demos: Sequence[burnish.Demo]) -> Prefix:
         template, cue = _template(instruction, self.placeholders), cue_of(instruction)
         turns = [DemoTurns(source=demo.source, turns=self._demo_turns(template, demo, cue)) for demo in demos]
-        return Prefix(head=(), demos=tuple(turns), layout=Layout(outputs=(cue or self.output.name,)))
+        layout = Layout(outputs=() if cue else (self.output.name,))
+        return Prefix(head=(), demos=tuple(turns), layout=layout, cue=cue)
 
     def _demo_turns(self, template: Template, demo: burnish.Demo, cue: str | None) -> tuple[Message, ...]:
         values = {name: demo.input_value(name) for name in self.placeholders}
@@ -129,9 +130,9 @@ class PromptProgram(Leaf):
     def render_call(self, instruction: str, inputs: Mapping[str, Any]) -> tuple[Message, ...]:
         return (Message("user", _template(instruction, self.placeholders).fill(inputs)),)
 
-    def parse(self, response: LMResponse, layout: Layout) -> dict[str, Any]:
+    def parse(self, response: LMResponse, prefix: Prefix) -> dict[str, Any]:
         reply = response.text.strip()
-        value = _without_label(reply, (self.output.name, *layout.outputs))
+        value = _without_label(reply, (self.output.name, *([prefix.cue] if prefix.cue else [])))
         if not isinstance(self.output.type, Text):
             try:
                 return parse_reply(value, (self.output,), response.finish_reason)

@@ -46,6 +46,8 @@ class Prefix:
     demos: tuple[DemoTurns, ...]
     layout: Layout
     """Which labels the turns hold."""
+    cue: str | None = None
+    """The label that the last turn ends with by itself, without its colon."""
     messages: tuple[Message, ...] = attrs.field(init=False)
     sources: frozenset[str] = attrs.field(init=False)
 
