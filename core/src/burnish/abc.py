@@ -16,10 +16,16 @@ import attrs
 
 from burnish._model.canonical import Json as Json
 from burnish._model.canonical import JsonMap as JsonMap
+from burnish._model.layout import BLOCK as BLOCK
+from burnish._model.layout import LAYOUT_VERSION as LAYOUT_VERSION
+from burnish._model.layout import BasePrompt as BasePrompt
+from burnish._model.layout import lay_out as lay_out
+from burnish._model.layout import stops as stops
 from burnish._model.lm import Layout as Layout
 from burnish._model.lm import LMRequest as LMRequest
 from burnish._model.lm import LMResponse as LMResponse
 from burnish._model.lm import Message as Message
+from burnish._model.lm import Role as Role
 from burnish._model.lm import Usage as Usage
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ import httpx2
 import pytest
 
 from burnish import Environment
-from burnish._model.lm import Role
-from burnish.abc import Layout, LMRequest, Message
+from burnish.abc import Layout, LMRequest, Message, Role, lay_out
 from burnish_llamacpp import Endpoint, LlamaOptions, serve
-from burnish_llamacpp._layout import lay_out
 from burnish_llamacpp._model import around
 from burnish_llamacpp._server import Loaded
 

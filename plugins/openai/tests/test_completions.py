@@ -26,13 +26,14 @@ REQUEST = LMRequest(
 
 
 async def test_turns_become_one_prompt_that_ends_with_the_label(serve: Serve) -> None:
-    """The system's text and the turns stand with blank lines between them, then the first output label."""
+    """Blocks stand with blank lines between them, a reply on the line after its input, then the first output label."""
     server = serve(completion(" Paris\nWhy: so it is"))
     reply = await ask(server, REQUEST, api="completions", max_tokens=8)
     (sent,) = server.received
     assert "/v1/completions" == sent.path
-    prompt = "Name the capital.\n\nCountry: Italy\n\nCity: Rome\n\nCountry: France\n\nCity:"
-    assert {"model": "tiny", "prompt": prompt, "max_tokens": 8, "stop": ["\nCountry:"]} == sent.json
+    prompt = "Name the capital.\n\nCountry: Italy\nCity: Rome\n\nCountry: France\nCity:"
+    stop = ["\n\n", "\nCountry:", "\nCity:"]
+    assert {"model": "tiny", "prompt": prompt, "max_tokens": 8, "stop": stop} == sent.json
     assert "City: Paris\nWhy: so it is" == reply.text
 
 
@@ -43,9 +44,9 @@ async def test_reply_gets_the_label_back(serve: Serve, text: str, expected: str)
 
 
 async def test_without_a_layout_the_text_is_the_reply(serve: Serve) -> None:
-    """Without a layout no label is written, taken off or stopped at; a given stop is kept."""
+    """Without a layout the turns are a dialogue and the reply has no label; a given stop is kept."""
     server = serve(completion(" Paris"))
     request = attrs.evolve(REQUEST, layout=None, messages=(Message("user", "The capital of France is"),))
     reply = await ask(server, request, api="completions", stop=("\n\n",))
-    assert {"model": "tiny", "prompt": "The capital of France is", "stop": ["\n\n"]} == server.received[0].json
+    assert {"model": "tiny", "prompt": "User: The capital of France is\n\nAssistant:", "stop": ["\n\n"]} == server.received[0].json
     assert " Paris" == reply.text

@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from burnish.abc import Environment, Json, LMRequest, LMResponse, ModelLimits
+from burnish.abc import LAYOUT_VERSION, BasePrompt, Environment, Json, LMRequest, LMResponse, ModelLimits, lay_out
 from burnish_llamacpp._lane import Lane
-from burnish_llamacpp._layout import VERSION, Prompt, lay_out
 from burnish_llamacpp._options import LlamaOptions
 from burnish_llamacpp._reply import read_reply
 from burnish_llamacpp._server import Loaded, load
@@ -42,7 +41,7 @@ class LlamaModel:
         chunks = await self._lane.run(prompt.text, self._body(request, prompt))
         return read_reply(chunks, prefill=prompt.prefill, model=str(self.identity["model"]))
 
-    def _body(self, request: LMRequest, prompt: Prompt) -> dict[str, Json]:
+    def _body(self, request: LMRequest, prompt: BasePrompt) -> dict[str, Json]:
         options = self.options
         seed = options.seed if request.seed is None else request.seed
         return {
@@ -99,7 +98,7 @@ def identity(options: LlamaOptions, *, name: str, sha256: str) -> dict[str, Json
         "provider": "llamacpp",
         "model": name,
         "weights": f"sha256:{sha256}",
-        "layout": VERSION,
+        "layout": LAYOUT_VERSION,
         "context": options.context,
         "exact": options.exact,
         "settings": {

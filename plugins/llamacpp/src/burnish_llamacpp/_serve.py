@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from burnish.abc import Environment, Layout
+from burnish.abc import Environment, Layout, stops
 from burnish_llamacpp._layout import chat_template as write_template
-from burnish_llamacpp._layout import stops
 from burnish_llamacpp._options import LlamaOptions
 from burnish_llamacpp._server import Listening, load
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from burnish.abc import Json, JsonMap, Layout, LMRequest
+from burnish.abc import Json, JsonMap, LMRequest, lay_out
 from burnish_openai._options import OpenAIOptions
+
+MOST_STOPS = 4
+"""What OpenAI's API takes at most."""
 
 
 @attrs.frozen(kw_only=True)
@@ -25,29 +28,12 @@ def make_call(options: OpenAIOptions, request: LMRequest) -> Call:
     if options.api == "chat":
         body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
     else:
-        body["prompt"], prefix = lay_out(request)
-        stop = stop or _next_example(request.layout)
+        prompt = lay_out(request)
+        body["prompt"], prefix = prompt.text, prompt.prefill
+        stop = stop or prompt.stop[:MOST_STOPS]
     body.update(_settings(options, request, stop))
     body.update(options.extra)
     return Call(body=body, prefix=prefix)
-
-
-def lay_out(request: LMRequest) -> tuple[str, str]:
-    """Give the turns as one text, and the label it ends with.
-
-    Every turn's text, the system's first, with a blank line between; then the first output label and a colon, where the
-    request has a layout: a base model goes on from there.
-    """
-    turns = sorted(request.messages, key=lambda m: m.role != "system")
-    texts = [m.content.strip("\n") for m in turns if m.content.strip()]
-    labels = request.layout.outputs if request.layout else ()
-    prefix = f"{labels[0]}:" if labels else ""
-    return "\n\n".join([*texts, prefix] if prefix else texts), prefix
-
-
-def _next_example(layout: Layout | None) -> tuple[str, ...]:
-    """Stop a base model where it starts to invent the next example, when nobody said where to stop."""
-    return (f"\n{layout.inputs[0]}:",) if layout and layout.inputs else ()
 
 
 def _settings(options: OpenAIOptions, request: LMRequest, stop: tuple[str, ...]) -> JsonMap:

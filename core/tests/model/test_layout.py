@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from burnish.abc import Layout, LMRequest, Message
-from burnish_llamacpp._layout import Prompt, lay_out
+from burnish.abc import BasePrompt, Layout, LMRequest, Message, lay_out
 
 LAYOUT = Layout(inputs=("gloss", "hint"), outputs=("category", "why"))
 SYSTEM = Message("system", "Name the category.\n\ncategory: text")
@@ -20,7 +19,7 @@ def test_program_turns_are_blocks() -> None:
         "Name the category.\n\ncategory: text\n\ngloss: a round red fruit\ncategory: food\nwhy: eaten\n\n"
         "gloss: a small dog\ncategory:"
     )
-    expected = Prompt(text=text, prefill="category:", stop=STOP)
+    expected = BasePrompt(text=text, prefill="category:", stop=STOP)
     assert expected == lay_out(LMRequest(messages=(SYSTEM, *DEMO, ASK), layout=LAYOUT))
 
 
@@ -50,14 +49,14 @@ def test_without_labels_turns_are_a_dialogue(layout: Layout | None) -> None:
     """Without output labels the turns are named, and nothing is put in front of the reply."""
     messages = (Message("system", "Be brief."), Message("user", "Hi"), Message("assistant", "Hello"), ASK)
     text = "Be brief.\n\nUser: Hi\n\nAssistant: Hello\n\nUser: gloss: a small dog\n\nAssistant:"
-    expected = Prompt(text=text, prefill="", stop=("\nUser:",))
+    expected = BasePrompt(text=text, prefill="", stop=("\nUser:",))
     assert expected == lay_out(LMRequest(messages=messages, layout=layout))
 
 
 def test_last_assistant_turn_is_the_start_of_the_reply() -> None:
     """The reply goes on from a last assistant turn, which is given back in front of it."""
     messages = (ASK, Message("assistant", "category: animal\nwhy:"))
-    expected = Prompt(
+    expected = BasePrompt(
         text="gloss: a small dog\ncategory: animal\nwhy:", prefill="category: animal\nwhy:", stop=STOP
     )
     assert expected == lay_out(LMRequest(messages=messages, layout=LAYOUT))
