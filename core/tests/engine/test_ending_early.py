@@ -140,7 +140,8 @@ async def test_cancelling_the_scope_ends_the_run_at_once(tmp_path: Path) -> None
 
         async def run() -> None:
             options: dict[str, Any] = {"metric": as_said, "budget": b.Budget(), "run_dir": tmp_path}
-            await b.aoptimize(program(), strategy=Tries("0.5", before=hang), **split(train=1, val=2), **options)
+            options |= split(train=1, val=2)
+            await b.aoptimize(program(), strategy=Tries("0.5", before=hang), **options)
 
         nursery.start_soon(run)
         await reached.wait()

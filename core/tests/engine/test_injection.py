@@ -86,6 +86,18 @@ async def test_an_unread_candidate_is_named() -> None:
     assert "contextvars.copy_context().run" in warning
 
 
+async def test_what_was_never_scored_is_not_called_unread() -> None:
+    """A candidate whose rollouts the infrastructure lost has no score that could be the unchanged program's."""
+
+    class Unreachable(Ambient):
+        async def run(self, inputs: Any, candidate: b.Candidate) -> Any:
+            raise errors.ModelConnectionError("no route")
+
+    engine = EvalEngine(rows(2), always)
+    await engine.evaluate(Unreachable(echo), engine.register(told("answer", "new")))
+    assert [] == warnings_of(engine, "unread")
+
+
 async def test_one_reading_rollout_is_enough() -> None:
     """A program that needs a predictor for some rows only is not accused."""
 
@@ -120,7 +132,7 @@ async def test_the_metric_stands_outside() -> None:
 
 
 async def test_a_trace_names_candidate_input_and_outcome() -> None:
-    """E11, E72: meta and outcome are filled; the duration includes the metric's own time."""
+    """E11, E58, E72: meta and outcome are filled; the duration includes the metric's own time."""
 
     async def slow(example: Any, prediction: Any) -> b.Eval:
         await trio.sleep(0.02)

@@ -137,7 +137,7 @@ async def test_rate_limits_shrink_and_answers_grow(autojump_clock: Clock) -> Non
 
     assert 8 == await together(12)
     async with limiter.slot("task"), limiter.slot("task"), limiter.slot("task"), limiter.slot("task"):
-        limiter.shrink()
+        limiter.shrink(trio.current_time())
     assert 2 == await together(12)
     for expected in (3, 4, 5):
         for _ in range(expected):
@@ -147,8 +147,23 @@ async def test_rate_limits_shrink_and_answers_grow(autojump_clock: Clock) -> Non
         limiter.grow()
     assert 8 == await together(12)
     for _ in range(10):
-        limiter.shrink()
+        limiter.shrink(trio.current_time())
     assert 1 == await together(4)
+
+
+async def test_a_burst_of_rate_limits_halves_once(autojump_clock: Clock) -> None:
+    """Eight calls that began together and were all refused are one sign, not eight; the next burst is another."""
+    names = "abcdefgh"
+    endpoint = Endpoint(max_in_flight=8)
+    endpoint.faults = {name: [errors.ModelRateLimitError("429"), errors.ModelRateLimitError("429")] for name in names}
+    limits = Limits()
+    with accounted(Account(limits=limits)):
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(run, endpoint, name, None)
+            await trio.sleep(1.1)
+            assert 4 == int(limits.of(endpoint.limits)._allowed)
+    assert 24 == len(endpoint.arrived)
 
 
 async def test_an_unbounded_limiter_shrinks_from_what_was_in_flight() -> None:
@@ -159,7 +174,7 @@ async def test_an_unbounded_limiter_shrinks_from_what_was_in_flight() -> None:
             nursery.start_soon(hold, limiter)
         await trio.testing.wait_all_tasks_blocked()
         assert 6 == limiter.in_flight
-        limiter.shrink()
+        limiter.shrink(trio.current_time())
         nursery.cancel_scope.cancel()
     assert (3, 0) == (int(limiter._allowed), limiter.in_flight)
 

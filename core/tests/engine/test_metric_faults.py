@@ -8,6 +8,8 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
+import trio.testing
 
 import burnish as b
 from burnish import EngineConfig, Eval, EvalEngine, RolloutCache, RolloutStatus, abc, errors
@@ -46,6 +48,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: 10**400, "a score must be finite"),
     (lambda: "yes", "the metric returned str 'yes'; return a number, a bool, (score, feedback) or burnish.Eval"),
     (lambda: (1.0, 2.0), "the metric returned tuple (1.0, 2.0)"),
+    (lambda: Eval(1.0, {"why": "x"}), "the metric's feedback is dict; it is a text or None"),  # type: ignore[arg-type]
     (lambda: Unshowable(), "the metric returned Unshowable that cannot be shown"),
     (lambda: "x" * 5000, "the metric returned str 'xxx"),
     (raising(ValueError("boom")), "the metric raised ValueError: boom"),
@@ -186,6 +189,21 @@ async def test_a_failing_cache_is_no_fault_of_the_run() -> None:
     engine = EvalEngine(rows(3), Broken("m", broken=False), cache=Failing())
     assert 1.0 == evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate()))).mean()
     idle(engine)
+
+
+async def test_a_cache_that_hangs_holds_nobody_for_ever(autojump_clock: trio.testing.MockClock) -> None:
+    """What lands is safe before the cache is told, and the cache is told for half a minute at most."""
+
+    class Hanging(RolloutCache):
+        async def put_many(self, request: abc.CachePut) -> None:
+            await trio.sleep_forever()
+
+    async def act(q: Any, instruction: str) -> Any:
+        return q
+
+    engine = EvalEngine(rows(3), Broken("m", broken=False), cache=Hanging())
+    assert 1.0 == evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate()))).mean()
+    assert 30 == trio.current_time()
 
 
 JUDGE_FAULTS = [

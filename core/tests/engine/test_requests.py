@@ -194,6 +194,29 @@ async def test_outcomes_carry_what_the_page_says() -> None:
     assert BudgetExhausted(3).completed() is None  # type: ignore[func-returns-value]
 
 
+async def test_traces_are_served_where_they_are_kept() -> None:
+    """E35: the seed served scores alone, ever; here `keep_traces` keeps them, and who asks for traces gets them."""
+    for keep, ran in (("all", 2), ("none", 4)):
+        program, engine = Ambient(echo), EvalEngine(rows(2), tenth, EngineConfig(keep_traces=keep))  # type: ignore[arg-type]
+        index = engine.register(b.Candidate())
+        await engine.evaluate(program, index)
+        served = evaluated(await engine.evaluate(program, index))
+        assert [keep == "all"] * 2 == [r.trace is not None for r in served.rollouts]
+        outcome = await engine._evaluator.evaluate_many(program, [(index, [0, 1])], traces=True)
+        assert all(r.trace is not None for r in evaluated(outcome).rollouts)
+        assert ran == len(program.ran)
+
+
+async def test_annotations_may_be_any_expression() -> None:
+    """An annotation that cannot be read checks nothing, and takes no input away."""
+
+    async def program(q: 3 | None, more: int = 1) -> Any:  # type: ignore[valid-type]
+        return q
+
+    engine = EvalEngine([{"q": 0.5, "gold": "x"}], as_said)
+    assert [0.5] == evaluated(await engine.evaluate(program, engine.register(b.Candidate()))).scores()
+
+
 async def test_the_metric_sees_whose_rollout_it_is() -> None:
     """E17: the trace names the candidate by hash."""
     seen: list[int | None] = []

@@ -48,6 +48,21 @@ async def test_a_sync_program_calls_models(where: str) -> None:
     idle(engine)
 
 
+async def test_a_sync_judge_is_booked_as_judge() -> None:
+    """A metric in a worker thread calls its judge on the loop; with all threads busy none waits for ever."""
+    model = ScriptedModel(lambda request: "1")
+
+    def judge(example: Any, prediction: Any) -> float:
+        return float(call_model_sync(model, ask("judge")).text)
+
+    def program(q: int) -> str:
+        return call_model_sync(model, ask()).text
+
+    engine = EvalEngine(rows(6), judge, EngineConfig(concurrency=3))
+    assert 1.0 == evaluated(await engine.evaluate(program, engine.register(b.Candidate()))).mean()
+    assert {"judge": 6, "task": 6} == {role: share.requests for role, share in engine.spend.by_role.items()}
+
+
 async def test_a_cap_reaches_sync_code() -> None:
     """The refusal is raised in the thread, before the call."""
     model, seen = ScriptedModel(lambda request: "ok"), []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import attrs
+import trio
 
 from burnish import abc
 from burnish._model.codec import dumps, loads
@@ -16,6 +18,9 @@ from burnish._runtime.identity import Identity
 from burnish._runtime.log import log
 from burnish._runtime.rollout import Kept
 from burnish.errors import StoreError, first_line
+
+CACHE_PATIENCE = 30.0
+"""Seconds that storing one rollout may take; it is shielded from cancellation, so it must end."""
 
 
 @attrs.define(kw_only=True)
@@ -84,7 +89,8 @@ class Answers:
             created=time.time(),
         )
         try:
-            await self._cache.put_many(abc.CachePut(records=(entry,)))
+            with trio.fail_after(CACHE_PATIENCE):
+                await self._cache.put_many(abc.CachePut(records=(entry,)))
         except Exception as error:
             self._name(error)
 
@@ -105,7 +111,8 @@ class Answers:
                 continue
             owed = _read(entries.get(identity.output_key), identity.check(output=True))
             if owed is not None and owed.owes_score:
-                found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
+                with suppress(Exception):  # the program has changed its mind about its outputs: it runs again
+                    found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
 
     def _name(self, error: Exception) -> None:
         if not self._named:

@@ -202,14 +202,14 @@ class Dispatcher:
         if not job.account.calls:  # an executor ran it elsewhere: no call of it has been booked yet
             self._ledger.book(spend_of_calls(record.calls))
         target = job.around.target
+        prediction = job.prediction
+        if not job.ran_here and record.owes_score and record.output is not None:
+            prediction = revive(target, record)
         try:
             self._journal.emit(landed)
-            prediction = job.prediction
-            if not job.ran_here and record.owes_score and record.output is not None:
-                prediction = revive(target, record)
-            await self._answers.keep(item.identity, record, prediction, target)
             await self._journal.flush()
         finally:
+            await self._answers.keep(item.identity, record, prediction, target)
             self._judge_run(record)
             self.flights.pop(item.identity.key, None)
             item.land(record)

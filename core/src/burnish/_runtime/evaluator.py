@@ -261,7 +261,7 @@ class Evaluator:
         read: dict[int, bool] = {}
         for item in wanted:
             changed = item.identity.candidate.overlays
-            if changed and item.leads and item.record is not None:
+            if changed and item.leads and item.record is not None and item.record.eval is not None:
                 seen = any(name in changed for name in item.record.rendered)
                 read[item.candidate] = read.get(item.candidate, False) or seen
         for candidate, seen in read.items():

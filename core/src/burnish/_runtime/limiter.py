@@ -26,6 +26,7 @@ class Limiter:
         self._allowed = float(self._ceiling)
         self._in_flight = 0
         self._not_before = 0.0
+        self._shrunk = float("-inf")
         self._queue: list[tuple[int, int, trio.Event]] = []
         self._arrivals = 0
 
@@ -46,8 +47,14 @@ class Limiter:
         """Let nobody start for so long."""
         self._not_before = max(self._not_before, trio.current_time() + seconds)
 
-    def shrink(self) -> None:
-        """Halve the calls at once: the provider said that there were too many."""
+    def shrink(self, began: float) -> None:
+        """Halve the calls at once: the provider said that there were too many when a call began.
+
+        Calls that began before the last halving belong to the same burst and do not halve again.
+        """
+        if began < self._shrunk:
+            return
+        self._shrunk = trio.current_time()
         self._allowed = max(1.0, min(self._allowed, float(max(1, self._in_flight))) / 2)
 
     def grow(self) -> None:

@@ -64,6 +64,8 @@ class MetricRunner:
 def as_eval(value: Any) -> Eval:
     """Read what a metric returned: an `Eval`, a number, a bool, or `(score, feedback)`. Raises `MetricError`."""
     if isinstance(value, Eval):
+        if not isinstance(value.feedback, (str, type(None))):
+            raise MetricError(f"the metric's feedback is {type(value.feedback).__name__}; it is a text or None")
         return value
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):

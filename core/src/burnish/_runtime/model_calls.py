@@ -95,8 +95,6 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
         try:
             response = await _attempt(model, request, role, account, limiter)
         except ModelError as error:
-            if isinstance(error, ModelRateLimitError):
-                limiter.shrink()
             if not error.retryable or attempt >= model.limits.retries:
                 raise
             wait = backoff(error, attempt, request.fingerprint)
@@ -133,8 +131,12 @@ async def _attempt(
     sent, response = False, None
     try:
         async with limiter.slot(role):
-            sent = True
-            response = await _timed(model, request)
+            sent, began = True, trio.current_time()
+            try:
+                response = await _timed(model, request)
+            except ModelRateLimitError:
+                limiter.shrink(began)
+                raise
         return response
     finally:
         if account is not None and sent:

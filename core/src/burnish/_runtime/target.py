@@ -180,7 +180,7 @@ def _signature(function: Any) -> inspect.Signature:
     """Read a signature with its annotations as types; as text where a name in them is not known here."""
     try:
         return inspect.signature(function, eval_str=True)
-    except (NameError, AttributeError, SyntaxError):
+    except Exception:  # an annotation may be any expression
         return inspect.signature(function)
 
 
