@@ -61,7 +61,8 @@ async def main() -> None:
         floors.append(await floor())
         engines.append(await engine())
     bare, ours = statistics.median(floors), statistics.median(engines)
-    print(f"{ROWS} x {SECONDS * 1000:.0f} ms at {SLOTS}: bare tasks {bare:.4f} s, engine {ours:.4f} s, ratio {ours / bare:.3f}")
+    work = f"{ROWS} x {SECONDS * 1000:.0f} ms at {SLOTS}"
+    print(f"{work}: bare tasks {bare:.4f} s, engine {ours:.4f} s, ratio {ours / bare:.3f}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from burnish import hookspecs
 from burnish.abc import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*/*/README.md"), ROOT / "core" / "README.md", ROOT / "README.md"])
+READMES = [ROOT / "README.md", ROOT / "core" / "README.md", *ROOT.glob("*/*/README.md")]
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *READMES])
 
 
 def blocks(path: Path) -> str:

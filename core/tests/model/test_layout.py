@@ -69,3 +69,13 @@ def test_nothing_to_say_is_still_a_prompt() -> None:
     assert ("category:", "Assistant:") == tuple(
         lay_out(LMRequest(messages=(), layout=layout)).text for layout in (LAYOUT, None)
     )
+
+
+def test_a_prompt_that_ends_in_its_own_label_is_followed_by_its_reply() -> None:
+    """After one blank, blocks apart by a blank line, nothing added at the end; one-line demos make one-line replies."""
+    turns = (Message("user", "gloss: a fruit\ncategory:"), Message("assistant", "food"))
+    asked = (*turns, Message("user", "gloss: a dog\ncategory:"))
+    expected = BasePrompt(text="gloss: a fruit\ncategory: food\n\ngloss: a dog\ncategory:", stop=("\n",))
+    assert expected == lay_out(LMRequest(messages=asked, layout=Layout()))
+    longer = (turns[0], Message("assistant", "food\nor drink"), asked[-1])
+    assert ("\n\n",) == lay_out(LMRequest(messages=longer, layout=Layout())).stop

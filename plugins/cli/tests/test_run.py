@@ -160,11 +160,15 @@ def test_wrong_input_spends_nothing(
 
 @pytest.mark.slow
 def test_a_run_directory_is_used_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A second run of the same name is refused before anything is spent; the first one's files stay."""
+    """A second run gets a directory of its own; the same `--name` twice is refused before anything is spent."""
     assert 0 == main(["run"])
     before = result(place)
     capsys.readouterr()
-    assert 2 == main(["run"])
+    assert 0 == main(["run"])
+    first = before["run_dir"]
+    assert f"{first}-2" == result(place, "burnish-2")["run_dir"]
+    assert (place / "runs" / "burnish-2" / "run.db").exists()
+    assert 2 == main(["run", "--name", "burnish"])
     assert "holds a run already" in capsys.readouterr().err
     assert before == result(place)
 

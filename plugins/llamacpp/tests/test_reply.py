@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ def test_pieces_become_one_reply() -> None:
         usage=Usage(input_tokens=9, output_tokens=2, cached_tokens=7),
         finish_reason="length",
         model="tiny",
+        cost=Decimal(0),
     )
     chunks = [PROGRESS, piece(" food"), piece(" item"), end("length")]
     assert expected == read_reply(chunks, prefill="category:", model="tiny")

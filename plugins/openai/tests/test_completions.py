@@ -48,5 +48,6 @@ async def test_without_a_layout_the_text_is_the_reply(serve: Serve) -> None:
     server = serve(completion(" Paris"))
     request = attrs.evolve(REQUEST, layout=None, messages=(Message("user", "The capital of France is"),))
     reply = await ask(server, request, api="completions", stop=("\n\n",))
-    assert {"model": "tiny", "prompt": "User: The capital of France is\n\nAssistant:", "stop": ["\n\n"]} == server.received[0].json
+    prompt = "User: The capital of France is\n\nAssistant:"
+    assert {"model": "tiny", "prompt": prompt, "stop": ["\n\n"]} == server.received[0].json
     assert " Paris" == reply.text

@@ -18,7 +18,7 @@ from burnish.testing import ScriptedModel
 from burnish_programs import ChainOfThought, Predict, Prediction, Signature, models
 
 SIGNATURE = "question, context -> answer: float"
-FORM = "\n\nReply with each output as `name: value`:\n- answer (a number)"
+FORM = "\n\nReply with each output as `name: value`:\nanswer (a number)"
 
 
 @contextmanager
@@ -64,11 +64,11 @@ async def test_reply_form_of_each_type() -> None:
         "Do.",
         "",
         "Reply with each output as `name: value`:",
-        "- a: text",
-        "- kind (one of: animal, food)",
-        "- sure (true or false)",
-        "- tags (a JSON list, each item text)",
-        "- n (a whole number, or null)",
+        "a: text",
+        "kind (one of: animal, food)",
+        "sure (true or false)",
+        "tags (a JSON list, each item text)",
+        "n (a whole number, or null)",
     ] == model.requests[0].messages[0].content.split("\n")
 
 

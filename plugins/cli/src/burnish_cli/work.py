@@ -49,9 +49,10 @@ class Output:
 def run_file(path: Path, output: Output, *, seed: int | None = None, name: str | None = None) -> Exit:
     """Run a configuration file, or say what that would do."""
     config = load_config(path)
-    config = attrs.evolve(config, seed=config.seed if seed is None else seed, name=name or config.name)
+    config = attrs.evolve(config, seed=config.seed if seed is None else seed)
+    run_dir = next_dir(config.base_dir, str(config.name)) if name is None else runs_dir(config.base_dir) / name
     with output.kept_clean():
-        job = prepare(config, file=str(path), run_dir=runs_dir(config.base_dir) / str(config.name))
+        job = prepare(config, file=str(path), run_dir=run_dir)
         return _carry_out(job, output)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from burnish import errors
 from burnish.abc import LMResponse, Usage
 from burnish_llamacpp._lane import Chunk
+
+FREE = Decimal(0)
 
 
 def read_reply(chunks: Sequence[Chunk], *, prefill: str, model: str) -> LMResponse:
@@ -28,7 +31,7 @@ def read_reply(chunks: Sequence[Chunk], *, prefill: str, model: str) -> LMRespon
             f"model.llamacpp: llama.cpp's answer broke off after {len(chunks)} pieces; ask again, and if it stays, "
             "another version of xllamacpp may speak another form"
         )
-    return LMResponse(text="".join(text), usage=_usage(usage), finish_reason=reason, model=model)
+    return LMResponse(text="".join(text), usage=_usage(usage), finish_reason=reason, model=model, cost=FREE)
 
 
 def _usage(fields: Mapping[str, Any]) -> Usage:

@@ -1,6 +1,6 @@
 """From fields and values to turns.
 
-    system      the instruction, a blank line, and a line for each output: `- answer (a number)`
+    system      the instruction, a blank line, and a line for each output: `answer (a number)`
     user        one demo's inputs: `question: ...`, one line each
     assistant   its outputs: `answer: 42`
     user        the inputs of this call
@@ -78,8 +78,8 @@ def system_text(signature: Signature, instruction: str) -> str:
 def _wanted(field: Field) -> str:
     # A base model copies what stands after `label: `, so that only `text`, which restricts nothing, may stand there.
     if isinstance(field.type, Text):
-        return f"- {field.name}: {field.type.describe()}"
-    return f"- {field.name} ({field.type.describe()})"
+        return f"{field.name}: {field.type.describe()}"
+    return f"{field.name} ({field.type.describe()})"
 
 
 def input_text(fields: Sequence[Field], values: Mapping[str, Any]) -> str:
