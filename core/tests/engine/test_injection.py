@@ -131,6 +131,29 @@ async def test_the_metric_stands_outside() -> None:
     assert all(r.trace is not None and r.trace.components == ("answer",) for r in evaluation.rollouts)
 
 
+async def test_what_surrounds_an_evaluation_does_not_reach_its_metric() -> None:
+    """A capture or a candidate around the whole evaluation sees nothing of the judge, and the judge nothing of it."""
+    read: list[str] = []
+
+    async def judge(example: Any, prediction: Any) -> float:
+        with b.span("judge", {}):
+            read.append(instruction_of("answer"))
+        return 1.0
+
+    async def inner(q: Any, instruction: str) -> Any:
+        return q
+
+    async def act(q: Any, instruction: str) -> Any:
+        await b.evaluate_trainset(Ambient(inner, names=("inner",)), rows(1), judge)
+        return q
+
+    engine = EvalEngine(rows(1), always)
+    with b.capture() as captured:
+        (rollout,) = evaluated(await engine.evaluate(Ambient(act), engine.register(told("answer", "new")))).rollouts
+    assert rollout.trace is not None
+    assert ((), ("answer",), ["seed"]) == (captured.trace.components, rollout.trace.components, read)
+
+
 async def test_a_trace_names_candidate_input_and_outcome() -> None:
     """E11, E58, E72: meta and outcome are filled; the duration includes the metric's own time."""
 

@@ -212,6 +212,25 @@ async def test_cancelled_in_the_queue(granted: bool) -> None:
     assert (["next"], 0, []) == (got[-1:], limiter.in_flight, limiter._queue)
 
 
+async def test_cancelled_in_the_moment_of_its_turn() -> None:
+    """Whichever comes first, turn or cancellation: no slot is lost."""
+    for _ in range(20):
+        limiter, scope, near = Limiter(1), trio.CancelScope(), trio.Event()
+
+        async def waits(limiter: Limiter, scope: trio.CancelScope, near: trio.Event) -> None:
+            near.set()
+            with scope:
+                async with limiter.slot("task"):
+                    await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            async with limiter.slot("task"):
+                nursery.start_soon(waits, limiter, scope, near)
+                await near.wait()
+            scope.cancel()
+        assert (0, []) == (limiter.in_flight, limiter._queue)
+
+
 async def test_models_with_one_key_share_a_limiter() -> None:
     """One limiter a key in a run; callables have one each."""
     limits, keys = Limits(), [ModelLimits(key=key) for key in "aab"]

@@ -20,6 +20,11 @@ from burnish.testing import ScriptedModel
 from ._kit import Ambient, ask, evaluated, idle, rows
 
 
+@attrs.frozen
+class Answer:
+    text: str
+
+
 class Hostile(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text for you")
@@ -111,15 +116,15 @@ async def test_a_coroutine_that_nobody_awaited_is_named() -> None:
 
 
 async def test_kept_outputs_need_no_budget() -> None:
-    """Scoring a kept output is no new rollout: it fits even where the cap is reached."""
+    """Scoring a kept output is no new rollout: it fits even where the cap is reached; it is the live object."""
     broken = True
 
     @b.inline
     def metric(example: Any, prediction: Any) -> Any:
-        return None if broken else 1.0
+        return None if broken else float(isinstance(prediction, Answer))
 
     async def act(q: Any, instruction: str) -> Any:
-        return q
+        return Answer(str(q))
 
     engine = EvalEngine(rows(2), metric, EngineConfig(budget=b.Budget(max_metric_calls=2)))
     index = engine.register(b.Candidate())
@@ -144,11 +149,6 @@ class Broken:
         if self.broken:
             raise ValueError("boom")
         return float(len(trace.spans))
-
-
-@attrs.frozen
-class Answer:
-    text: str
 
 
 @pytest.mark.parametrize(("make", "served"), [(str, True), (lambda text: {"a": [text]}, True), (Answer, False)])

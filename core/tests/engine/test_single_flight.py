@@ -14,7 +14,7 @@ import burnish as b
 from burnish import BudgetExhausted, Complete, EngineConfig, EvalEngine, abc, errors
 from burnish._runtime.ledger import Ledger
 
-from ._kit import Ambient, Module, always, as_said, echo, idle, rows, tenth, told
+from ._kit import Ambient, Module, always, as_said, echo, evaluated, idle, rows, tenth, told
 
 
 class Slow(Ambient):
@@ -126,6 +126,24 @@ async def test_a_cap_inside_a_rollout_reaches_whoever_waits() -> None:
     idle(engine)
 
 
+async def test_what_is_landing_lands(autojump_clock: trio.testing.MockClock) -> None:
+    """Cancelled while a finished rollout is being written down: it is paid, so it counts and is kept."""
+
+    class Slowly(b.RolloutCache):
+        async def put_many(self, request: abc.CachePut) -> None:
+            await trio.sleep(2)
+            await super().put_many(request)
+
+    engine = EvalEngine(rows(3), tenth, cache=Slowly())
+    index = engine.register(b.Candidate())
+    with trio.move_on_after(1) as scope:
+        await engine.evaluate(Ambient(echo), index)
+    assert scope.cancelled_caught
+    assert ([0.0, 0.1, 0.2], 3) == (engine.matrix.row(index), engine.spend.metric_calls)
+    idle(engine)
+    assert all(r.cached for r in evaluated(await engine.evaluate(Ambient(echo), index)).rollouts)
+
+
 class Meter:
     """Answers leases with what it is given: a refusal, a failure, or after a while."""
 
@@ -217,6 +235,11 @@ async def test_a_waiting_candidate_is_not_mistaken_for_an_installed_one() -> Non
         nursery.start_soon(engine.evaluate, module, second)
         await trio.testing.wait_all_tasks_blocked()
         go.set()
+    assert ([5.0, 5.0], [4.0, 4.0], 1) == (
+        engine.matrix.row(first),
+        engine.matrix.row(second),
+        engine.peak_candidate_concurrency,
+    )
     ran = module.ran
     await engine.evaluate(module, second)
     assert ran == module.ran
