@@ -138,7 +138,7 @@ async def test_what_is_landing_lands(autojump_clock: trio.testing.MockClock) -> 
     index = engine.register(b.Candidate())
     with trio.move_on_after(1) as scope:
         await engine.evaluate(Ambient(echo), index)
-    assert scope.cancelled_caught
+    assert scope.cancel_called
     assert ([0.0, 0.1, 0.2], 3) == (engine.matrix.row(index), engine.spend.metric_calls)
     idle(engine)
     assert all(r.cached for r in evaluated(await engine.evaluate(Ambient(echo), index)).rollouts)
