@@ -240,6 +240,24 @@ async def test_models_with_one_key_share_a_limiter() -> None:
     assert one.limits.key != other.limits.key
 
 
+def test_a_pause_ends_with_its_event_loop() -> None:
+    """An engine used in one loop after the other does not wait in the second for a time of the first's clock."""
+    limits, spans = Limits(), list[float]()
+
+    async def main(start: float) -> None:
+        await trio.sleep(start)
+        began = trio.current_time()
+        with accounted(Account(limits=limits)):
+            await run(endpoint, "a", None)
+        limits.of(endpoint.limits).pause(50)
+        spans.append(trio.current_time() - began)
+
+    endpoint = Endpoint()
+    for start in (1000, 0):
+        trio.run(main, start, clock=Clock(autojump_threshold=0))
+    assert [1, 1] == spans
+
+
 def test_what_is_no_model_is_refused() -> None:
     """The message says what a model is."""
     bad: list[Any] = ["gpt", 3, None]

@@ -81,6 +81,29 @@ async def test_when_the_first_is_cancelled_the_second_takes_over(cap: int | None
     idle(engine)
 
 
+async def test_a_cancelled_evaluation_keeps_what_landed() -> None:
+    """What has landed is scored, booked and served; only the rest runs again."""
+    landed: list[Any] = []
+
+    async def act(q: Any, instruction: str) -> Any:
+        if q > 2 and len(landed) == 3:
+            await trio.sleep_forever()
+        landed.append(q)
+        return q
+
+    program, engine = Ambient(act), EvalEngine(rows(6), tenth, EngineConfig(concurrency=2))
+    index = engine.register(b.Candidate())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(engine.evaluate, program, index)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert ([0.0, 0.1, 0.2, None, None, None], 3) == (engine.matrix.row(index), engine.spend.metric_calls)
+    idle(engine)
+    landed.clear()
+    assert [i / 10 for i in range(6)] == evaluated(await engine.evaluate(program, index)).scores()
+    assert ([3, 4, 5], 6, 3) == (sorted(landed), engine.spend.metric_calls, engine.spend.cache_hits)
+
+
 async def test_a_stop_reaches_everyone_who_was_waiting() -> None:
     """Where credentials are missing, each evaluation under way is told; none reports rows that never ran."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -131,6 +132,21 @@ async def test_sync_code_is_cancelled_at_its_next_call() -> None:
             await engine.evaluate(program, engine.register(b.Candidate()))
     assert scope.cancelled_caught
     assert (0, 0) == (model.calls, engine.spend.metric_calls)
+    idle(engine)
+
+
+async def test_a_time_limit_and_sync_code() -> None:
+    """Sync code cannot be interrupted: over its time it ends at its next model call; with a result it counts."""
+    model = ScriptedModel(lambda request: "ok")
+
+    def program(q: int) -> str:
+        time.sleep(0.04)
+        return call_model_sync(model, ask()).text if q else "alone"
+
+    engine = EvalEngine(rows(2), always, EngineConfig(rollout_timeout=0.02))
+    first, second = evaluated(await engine.evaluate(program, engine.register(b.Candidate()))).rollouts
+    assert (b.RolloutStatus.SUCCEEDED, "alone") == (first.status, first.output)
+    assert (b.RolloutStatus.TIMED_OUT, 0) == (second.status, model.calls)
     idle(engine)
 
 

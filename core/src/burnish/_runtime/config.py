@@ -30,7 +30,7 @@ class EngineConfig:
     failure_score: float = 0.0
     """The score of a rollout whose program failed."""
     rollout_timeout: float | None = None
-    """Seconds that the program may take in one rollout."""
+    """Seconds that the program may take in one rollout; sync code ends at its next model call, or with its result."""
     preflight: bool = False
     """Run the very first rollout alone, so that a broken set-up costs one call."""
     max_failures_in_row: int | None = None

@@ -99,13 +99,20 @@ class Limiter:
 
 
 class Limits:
-    """The limiters of one run, by the key that models share."""
+    """The limiters of one run, by the key that models share.
+
+    Another event loop has another clock, so an engine that is used in one after the other begins anew in each.
+    """
 
     def __init__(self) -> None:
+        self._loop: trio.lowlevel.TrioToken | None = None
         self._limiters: dict[str, Limiter] = {}
 
     def of(self, limits: abc.ModelLimits) -> Limiter:
         """Give the limiter of a model."""
+        loop = trio.lowlevel.current_trio_token()
+        if loop is not self._loop:
+            self._loop, self._limiters = loop, {}
         limiter = self._limiters.get(limits.key)
         if limiter is None:
             limiter = self._limiters[limits.key] = Limiter(limits.max_in_flight)
