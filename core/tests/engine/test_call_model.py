@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -186,6 +187,24 @@ async def test_tokens_are_refused_once_they_are_recorded() -> None:
         with pytest.raises(errors.BudgetExceededError, match="max_tokens"):
             await b.call_model(scripted, ask())
     assert 1 == scripted.calls
+
+
+async def test_an_unknown_price_is_not_zero() -> None:
+    """Under a cap in money the first answer without a price is an error, never a free one; a price of 0 is a price."""
+    for price, ends in ((None, True), (Decimal(0), False), (Decimal("0.3"), False)):
+        books, response = account(b.Budget(max_cost=Decimal("0.5"))), LMResponse(text="ok", cost=price)
+        scripted = model(response, response, response)
+        with accounted(books):
+            if ends:
+                with pytest.raises(errors.UsageError, match="the model `scripted` says no price"):
+                    await b.call_model(scripted, ask())
+            else:
+                await b.call_model(scripted, ask())
+                await b.call_model(scripted, ask())
+        assert (1 if ends else 2) == scripted.calls == books.ledger.spend.requests
+        if price:
+            with accounted(books), pytest.raises(errors.BudgetExceededError, match="max_cost"):
+                await b.call_model(scripted, ask())
 
 
 @pytest.mark.parametrize("when", ["waiting for a slot", "in flight", "between attempts"])

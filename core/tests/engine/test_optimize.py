@@ -14,8 +14,9 @@ from burnish import Budget, RolloutCache, errors
 from burnish._model.events import RolloutLanded, RunEnded, RunStarted
 from burnish._model.state import fold
 from burnish._runtime.run_store import read_events
+from burnish.testing import ScriptedModel
 
-from ._kit import Ambient, as_said, rows, told
+from ._kit import Ambient, as_said, ask, rows, told
 from ._search import Tries, program, say, split, tune
 
 
@@ -87,6 +88,29 @@ def test_a_useless_budget_is_refused_with_the_number(cap: str, tmp_path: Path) -
         tune(given, Tries("1"), sets, budget=Budget(**{cap: 17}), run_dir=run_dir)
     assert (cap, 18, 0, False) == (caught.value.cap, caught.value.needed, given.ran, run_dir.exists())
     assert 18 == tune(given, Tries("1"), sets, budget=Budget(**{cap: 18}), run_dir=run_dir).spend.metric_calls
+
+
+@pytest.mark.parametrize("cap", ["max_requests", "max_tokens", "max_cost"])
+def test_a_cap_that_cannot_be_kept_is_refused(cap: str) -> None:
+    """Where a program's model calls cannot be seen, no cap on them is promised."""
+    given = Ambient(say)
+    given.metering = "opaque"
+    with pytest.raises(errors.UsageError, match=f"{cap} cannot be kept"):
+        tune(given, Tries("1"), split(train=1), budget=Budget(**{cap: 100}))
+    assert [] == given.ran
+
+
+def test_a_cap_in_money_without_prices_costs_one_call() -> None:
+    """A model that says no price ends the run after one call, before a dollar cap that nobody keeps."""
+    model = ScriptedModel(lambda request: "0.5")
+
+    async def act(q: Any, text: str) -> float:
+        return float((await b.call_model(b.model_for("task"), ask())).text)
+
+    sets = split(train=1, val=9)
+    with pytest.raises(errors.RunStoppedError, match="says no price"):
+        tune(Ambient(act), Tries("1"), sets, budget=Budget(max_cost=1), models=model)
+    assert 1 == model.calls
 
 
 def test_test_rows_are_always_scored_fresh() -> None:

@@ -267,7 +267,10 @@ def _problem(setup: Setup, examples: tuple[Example, ...]) -> abc.Problem:
 
 
 def _refuse_useless_budget(setup: Setup, plans: Sequence[Plan]) -> None:
-    """Refuse a budget that cannot pay one round of the first strategy beside the test, naming one that can."""
+    """Refuse a budget that cannot be kept, or that cannot pay one round of the first strategy beside the test."""
+    for name in ("max_requests", "max_tokens", "max_cost"):
+        if setup.target.metering == "opaque" and getattr(setup.budget, name) is not None:
+            raise UsageError(f"{name} cannot be kept: this program's model calls cannot be seen; cap max_metric_calls")
     needed = plans[0].minimum + 2 * len(setup.test)
     for name in ("max_metric_calls", "max_lm_calls"):
         cap = getattr(setup.budget, name)

@@ -21,6 +21,7 @@ from burnish.errors import (
     ModelError,
     ModelRateLimitError,
     ModelTimeoutError,
+    UsageError,
     unwrap,
 )
 
@@ -83,8 +84,9 @@ def backoff(error: ModelError, attempt: int, key: str) -> float:
 async def call_model(model: Any, request: LMRequest, *, role: str | None = None) -> LMResponse:
     """Ask a model once, with its retries; each attempt is reserved in the run's ledger before it starts.
 
-    Inside a rollout the calls are booked on it. Raises a `ModelError` when the attempts are used up or cannot help, and
-    `BudgetExceededError` when a cap leaves no room. Cancelled, the attempt in flight ends at once and counts as made.
+    Inside a rollout the calls are booked on it. Raises a `ModelError` when the attempts are used up or cannot help,
+    `BudgetExceededError` when a cap leaves no room, `UsageError` after the first answer without a price under a cap in
+    money. Cancelled, the attempt in flight ends at once and counts as made.
     """
     model = as_model(model)
     account = current_account()
@@ -137,6 +139,11 @@ async def _attempt(
             except ModelRateLimitError:
                 limiter.shrink(began)
                 raise
+        if ledger is not None and ledger.budget.max_cost is not None and response.cost is None:
+            raise UsageError(
+                f"{_name_of(model)} says no price, so that max_cost cannot be kept: cap max_requests or max_tokens "
+                "instead, or give the model its prices"
+            )
         return response
     finally:
         if account is not None and sent:
@@ -145,6 +152,10 @@ async def _attempt(
                 ledger.settle_request(role, spent)
         elif ledger is not None:
             ledger.release_request()
+
+
+def _name_of(model: abc.Model) -> str:
+    return f"the model `{model.identity.get('model', type(model).__name__)}`"
 
 
 async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
