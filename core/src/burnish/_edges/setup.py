@@ -1,0 +1,173 @@
+"""What makes up a run: read, opened and checked before anything is spent."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from burnish import abc
+from burnish._edges.compose import Composition
+from burnish._model.budget import Budget
+from burnish._model.candidate import Candidate
+from burnish._model.canonical import Json, JsonMap, fingerprint
+from burnish._model.example import Example, make_examples
+from burnish._model.report import Plan
+from burnish._runtime.config import EngineConfig
+from burnish._runtime.evaluator import Evaluator
+from burnish._runtime.invoke import Invoker
+from burnish._runtime.metric import MetricRunner
+from burnish._runtime.target import as_target, inputs_of
+from burnish.errors import BudgetRefusedError, RowError, UsageError
+
+
+@attrs.frozen(kw_only=True)
+class Setup:
+    """Everything that makes up a run, checked for what can be checked without effects."""
+
+    target: abc.Target
+    train: Sequence[Any]
+    val: Sequence[Any]
+    test: Sequence[Any]
+    metric: Any
+    strategies: Sequence[Any]
+    models: Mapping[str, Any]
+    budget: Budget
+    seed: int
+    config: EngineConfig
+    metric_info: abc.MetricInfo
+    start: Candidate = Candidate()
+    warnings: tuple[str, ...] = ()
+
+
+async def compose(
+    parts: Composition,
+    program: Any,
+    trainset: Sequence[Any],
+    valset: Sequence[Any] | None,
+    testset: Sequence[Any] | None,
+    metric: Any,
+    strategy: Any,
+    budget: Budget,
+    seed: int,
+    models: Mapping[str, Any] | Any | None,
+    concurrency: int,
+) -> Setup:
+    """Open metric, strategies and models, copy the program, and read all rows. Raises usage and plugin errors."""
+    target = as_target(program)
+    copy = getattr(target, "copy", None)
+    train, val, test = list(trainset), list(valset or ()), list(testset or ())
+    if not train:
+        raise UsageError("the trainset is empty; a strategy has nothing to learn from")
+    chain = strategy if isinstance(strategy, (list, tuple)) else [strategy]
+    if not chain:
+        raise UsageError("no strategy was given")
+    sets = _examples(target, trainset=train, valset=val, testset=test)
+    opened = await parts.open("metric", metric)
+    return Setup(
+        target=target if copy is None else copy(),
+        train=train,
+        val=val,
+        test=test,
+        metric=opened,
+        metric_info=MetricRunner(opened, Invoker(concurrency)).info,
+        strategies=[await parts.open("strategy", one) for one in chain],
+        models=await parts.models(models),
+        budget=budget,
+        seed=seed,
+        config=EngineConfig(
+            concurrency=concurrency, budget=budget, keep_traces="all", preflight=True, max_failures_in_row=16
+        ),
+        warnings=tuple(_overlaps(*sets)),
+    )
+
+
+def _examples(target: abc.Target, **by_set: Sequence[Any]) -> list[tuple[Example, ...]]:
+    """Read all rows, those of the test too: what the program cannot take is refused before anything is spent.
+
+    Raises `RowError` with the name of the set and the row's index in it.
+    """
+    made = []
+    for name, rows in by_set.items():
+        try:
+            made.append(make_examples(rows))
+            for index, example in enumerate(made[-1]):
+                inputs_of(example, index, target.inputs)
+        except RowError as error:
+            raise RowError(f"{name}: {error}", row=error.row, field=error.field) from None
+    return made
+
+
+def _overlaps(train: Sequence[Example], val: Sequence[Example], test: Sequence[Example]) -> list[str]:
+    """Name the rows that stand in two of the sets: a score on them says less than it seems to."""
+    by_set = {"train": train, "validation": val, "test": test}
+    found = []
+    for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
+        known = {example.fingerprint for example in by_set[first]}
+        rows = [str(i) for i, example in enumerate(by_set[second]) if example.fingerprint in known]
+        if rows:
+            shown = ", ".join(rows[:5]) + (", ..." if len(rows) > 5 else "")
+            found.append(f"{len(rows)} of the {second} rows stand in the {first} rows too ({second} rows {shown})")
+    return found
+
+
+def problem_of(setup: Setup, examples: tuple[Example, ...]) -> abc.Problem:
+    """Say what a strategy is asked to solve: validation columns first, then those of the trainset."""
+    val = tuple(range(len(setup.val)))
+    train = tuple(range(len(setup.val), len(setup.val) + len(setup.train)))
+    return abc.Problem(
+        parameters=setup.target.parameters(),
+        train=train,
+        val=val,
+        start=setup.start,
+        metric=setup.metric_info,
+        seed=setup.seed,
+        examples=examples,
+    )
+
+
+def refuse_useless_budget(setup: Setup, plans: Sequence[Plan]) -> None:
+    """Refuse a budget that cannot be kept, or that cannot pay one round of the first strategy beside the test."""
+    for name in ("max_requests", "max_tokens", "max_cost"):
+        if setup.target.metering == "opaque" and getattr(setup.budget, name) is not None:
+            raise UsageError(f"{name} cannot be kept: this program's model calls cannot be seen; cap max_metric_calls")
+    needed = plans[0].minimum + 2 * len(setup.test)
+    for name in ("max_metric_calls", "max_lm_calls"):
+        cap = getattr(setup.budget, name)
+        if cap is not None and cap < needed:
+            raise BudgetRefusedError(
+                f"{name} = {cap} buys nothing: one round needs {plans[0].minimum} rollouts and the test of "
+                f"{len(setup.test)} rows {2 * len(setup.test)}; allow at least {needed}, or use fewer rows",
+                cap=name,
+                needed=needed,
+            )
+
+
+def facts_of(setup: Setup, evaluator: Evaluator) -> JsonMap:
+    """What a resume compares, and what a reader wants to know."""
+    versions: dict[str, Json] = {"python": platform.python_version(), "burnish": _version("burnish")}
+    strategies: list[Json] = [
+        {"strategy": type(s).__name__, "replay_version": getattr(s, "replay_version", 1)} for s in setup.strategies
+    ]
+    return {
+        "format": "burnish.run",
+        "version": 1,
+        "seed": setup.seed,
+        "rows": fingerprint([e.fingerprint for e in evaluator.examples]),
+        "counts": {"train": len(setup.train), "validation": len(setup.val), "test": len(setup.test)},
+        "program": setup.target.fingerprint,
+        "metric": evaluator.metric.fingerprint,
+        "strategies": strategies,
+        "versions": versions,
+    }
+
+
+def _version(distribution: str) -> str:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
