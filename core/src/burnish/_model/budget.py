@@ -109,7 +109,12 @@ class RoleSpend:
         )
 
 
+_NO_ROLES: Mapping[str, RoleSpend] = MappingProxyType({})
+
+
 def _roles(value: Mapping[str, RoleSpend]) -> Mapping[str, RoleSpend]:
+    if not value:
+        return _NO_ROLES
     return MappingProxyType({k: value[k] for k in sorted(value)})
 
 
@@ -134,9 +139,11 @@ class Spend:
     by_role: Mapping[str, RoleSpend] = attrs.field(factory=dict, converter=_roles)
 
     def __add__(self, other: Spend) -> Spend:
-        roles = dict(self.by_role)
-        for name, more in other.by_role.items():
-            roles[name] = roles[name] + more if name in roles else more
+        roles: Mapping[str, RoleSpend] = self.by_role
+        if other.by_role:
+            roles = dict(roles)
+            for name, more in other.by_role.items():
+                roles[name] = roles[name] + more if name in roles else more
         return Spend(
             metric_calls=self.metric_calls + other.metric_calls,
             lm_calls=self.lm_calls + other.lm_calls,
@@ -152,6 +159,8 @@ class Spend:
 
 def spend_of_calls(by_role: Mapping[str, RoleSpend]) -> Spend:
     """Give the spend of model calls alone: requests, tokens and money, in total and by role."""
+    if not by_role:
+        return Spend()
     return Spend(
         tokens=sum(r.usage.total for r in by_role.values()),
         requests=sum(r.requests for r in by_role.values()),

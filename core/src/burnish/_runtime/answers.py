@@ -13,6 +13,7 @@ import trio
 from burnish import abc
 from burnish._model.codec import dumps, loads
 from burnish._model.events import Source
+from burnish._model.evolve import evolved
 from burnish._model.outcome import RolloutRecord
 from burnish._runtime.identity import Identity
 from burnish._runtime.log import log
@@ -72,7 +73,7 @@ class Answers:
         output = record.owes_score
         if not output and (record.eval is None or not record.status.scored):
             return
-        stored = record if self._keep_traces or output else attrs.evolve(record, trace=None)
+        stored = record if self._keep_traces or output else evolved(record, trace=None)
         if output:
             self._kept[identity.output_key] = Kept(prediction=prediction, record=record)
         else:

@@ -31,6 +31,7 @@ from burnish._model.trace import (
     TraceOutcome,
     request_hash,
 )
+from burnish._runtime.within import Within
 from burnish.errors import ModelError, ParseError, first_line
 
 _recorder: ContextVar[Recorder | None] = ContextVar("burnish_recorder", default=None)
@@ -222,16 +223,15 @@ class Captured:
         return self._recorder.trace()
 
 
-@contextmanager
-def recording(meta: TraceMeta | None) -> Iterator[Recorder | None]:
-    """Open a scope of its own; `None` closes recording inside, so that a metric's judge leaves no span."""
-    recorder = None if meta is None else Recorder(meta)
-    token, parent = _recorder.set(recorder), _parent.set(None)
-    try:
-        yield recorder
-    finally:
-        _parent.reset(parent)
-        _recorder.reset(token)
+def recording(meta: TraceMeta) -> Within[Recorder]:
+    """Open a scope of its own."""
+    recorder = Recorder(meta)
+    return Within(recorder, (_recorder, recorder), (_parent, None))
+
+
+def unrecorded() -> Within[None]:
+    """Close recording inside the block, so that a metric's judge leaves no span."""
+    return Within(None, (_recorder, None), (_parent, None))
 
 
 @contextmanager
@@ -247,5 +247,4 @@ def capture(tags: Mapping[str, str] | None = None) -> Iterator[Captured]:
     """
     meta = TraceMeta(trace_id=uuid.uuid4().hex, started_at_us=time.time_ns() // 1000, tags=dict(tags or {}))
     with recording(meta) as recorder:
-        assert recorder is not None
         yield Captured(recorder)

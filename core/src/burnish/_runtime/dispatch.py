@@ -14,6 +14,7 @@ from burnish import abc
 from burnish._model.budget import spend_of_calls
 from burnish._model.candidate import Candidate
 from burnish._model.events import Charged, RolloutLanded, RolloutStarted
+from burnish._model.evolve import evolved
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._model.state import rollout_spend
 from burnish._runtime.answers import Answers, revive
@@ -193,13 +194,13 @@ class Dispatcher:
             candidate=item.candidate,
             example=item.column,
             sample=item.sample,
-            record=record if self._config.keep_traces == "all" else attrs.evolve(record, trace=None),
+            record=record if self._config.keep_traces == "all" else evolved(record, trace=None),
             source="live" if item.kept is None else "scored",
             step=step,
         )
         if item.kept is None:
             self._ledger.settle_rollout(rollout_spend(landed))
-        if not job.account.calls:  # an executor ran it elsewhere: no call of it has been booked yet
+        if record.calls and not job.account.calls:  # an executor ran it elsewhere: no call of it has been booked yet
             self._ledger.book(spend_of_calls(record.calls))
         target = job.around.target
         prediction = job.prediction

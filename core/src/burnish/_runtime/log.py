@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from burnish._runtime.within import Within
 
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("burnish_log", default={})  # noqa: B039 (never mutated)
 
@@ -35,16 +37,17 @@ class Log:
         return structlog.get_logger(self._name)
 
 
-@contextmanager
-def bound(**facts: Any) -> Iterator[None]:
+def bound(**facts: Any) -> AbstractContextManager[None]:
     """Add facts to every line that is logged inside the block, the user's own lines through structlog included."""
+    within = Within(None, (_bound, {**_bound.get(), **facts}))
     structlog = sys.modules.get("structlog")
-    token = _bound.set({**_bound.get(), **facts})
-    try:
-        with nullcontext() if structlog is None else structlog.contextvars.bound_contextvars(**facts):
-            yield
-    finally:
-        _bound.reset(token)
+    return within if structlog is None else _both(within, structlog.contextvars.bound_contextvars(**facts))
+
+
+@contextmanager
+def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
+    with first, second:
+        yield
 
 
 log = Log("burnish")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import attrs
@@ -13,14 +14,15 @@ from burnish import abc
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, NotCanonicalError, hex64, to_json
 from burnish._model.evals import Eval
+from burnish._model.evolve import evolved
 from burnish._model.example import Example
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._model.trace import Trace, TraceMeta, TraceOutcome
-from burnish._runtime.capture import data_map, recording
+from burnish._runtime.capture import data_map, recording, unrecorded
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.limiter import Limits
 from burnish._runtime.metric import MetricRunner
-from burnish._runtime.scope import Account, Injection, accounted, injected, models
+from burnish._runtime.scope import Account, Injection, accounted, injected
 from burnish.errors import (
     BudgetExceededError,
     ContextLengthError,
@@ -85,15 +87,15 @@ class RolloutJob:
         )
         self.ran_here = True
         began = time.perf_counter_ns()
-        with models(**self.around.models), accounted(account):
+        with accounted(account, self.around.models):
             record = await self._program() if self.kept is None else self._take_kept(self.kept)
             if record.status is RolloutStatus.SUCCEEDED:
                 account.role = "judge"
                 record = await self._score(record)
         duration = (time.perf_counter_ns() - began) // 1000
         answered = tuple(dict.fromkeys([*record.models, *account.models]))
-        record = attrs.evolve(record, calls=dict(account.calls), models=answered, duration_us=duration)
-        return attrs.evolve(record, trace=_with_outcome(record))
+        record = evolved(record, calls=dict(account.calls), models=answered, duration_us=duration)
+        return evolved(record, trace=_with_outcome(record))
 
     async def _program(self) -> RolloutRecord:
         around = self.around
@@ -107,11 +109,11 @@ class RolloutJob:
         injection = Injection(candidate=self.candidate, source=self.example.fingerprint)
         failed: RolloutRecord | None = None
         with recording(meta) as recorder, injected(injection):
-            assert recorder is not None
-            limit = around.timeout if around.timeout is not None else float("inf")
-            scope = trio.CancelScope(deadline=trio.current_time() + limit)
+            scope = trio.CancelScope()
+            if around.timeout is not None:
+                scope.deadline = trio.current_time() + around.timeout
             try:
-                with scope:
+                with nullcontext() if around.timeout is None else scope:
                     self.prediction = await around.target.run(self.inputs, self.candidate)
             except (Exception, SystemExit) as error:
                 failed = self._failure(error)
@@ -120,13 +122,13 @@ class RolloutJob:
             if failed is not None:
                 await trio.lowlevel.checkpoint_if_cancelled()  # what fails while it is cancelled is no verdict
             if scope.cancelled_caught or (failed is not None and scope.cancel_called):
-                fault = Fault(type="Timeout", message=f"the rollout took longer than {limit} s")
+                fault = Fault(type="Timeout", message=f"the rollout took longer than {around.timeout} s")
                 failed = RolloutRecord(status=RolloutStatus.TIMED_OUT, fault=fault)
             trace = recorder.trace()
         if self.account.refused is not None and not (failed and failed.fault and failed.fault.where == "budget"):
             failed = _refused(self.account.refused)
         record = failed or RolloutRecord(status=RolloutStatus.SUCCEEDED, output=_json_or_none(self.prediction))
-        return attrs.evolve(record, trace=trace, spans=len(trace.spans), rendered=tuple(sorted(injection.rendered)))
+        return evolved(record, trace=trace, spans=len(trace.spans), rendered=tuple(sorted(injection.rendered)))
 
     def _take_kept(self, kept: Kept) -> RolloutRecord:
         self.prediction = kept.prediction
@@ -135,7 +137,7 @@ class RolloutJob:
     async def _score(self, record: RolloutRecord) -> RolloutRecord:
         metric, trace = self.around.metric, record.trace or Trace()
         try:
-            with injected(None), recording(None):
+            with injected(None), unrecorded():
                 value = await metric.evaluate(self.example, self.prediction, trace)
                 spans = await metric.evaluate_spans(self.example, self.prediction, trace)
         except MetricError as error:
@@ -148,7 +150,7 @@ class RolloutJob:
             return attrs.evolve(record, fault=Fault(type="MetricError", message=str(error), where="metric"))
         if self.account.refused is not None:
             return attrs.evolve(record, fault=_refused(self.account.refused).fault)
-        return attrs.evolve(record, eval=value, trace=trace.with_span_evals(spans))
+        return evolved(record, eval=value, trace=trace.with_span_evals(spans))
 
     def _failure(self, raised: BaseException) -> RolloutRecord:
         error = blame(raised)
@@ -217,4 +219,4 @@ def _with_outcome(record: RolloutRecord) -> Trace | None:
         eval=record.eval,
         duration_us=record.duration_us,
     )
-    return attrs.evolve(record.trace, outcome=outcome)
+    return evolved(record.trace, outcome=outcome)

@@ -17,6 +17,7 @@ import trio
 from burnish._model.budget import ZERO, RoleSpend
 from burnish._model.candidate import Candidate, Overlay
 from burnish._model.lm import LMResponse, Usage
+from burnish._runtime.within import Within
 from burnish.errors import UsageError
 
 _injection: ContextVar[Injection | None] = ContextVar("burnish_injection", default=None)
@@ -44,14 +45,9 @@ def current_injection() -> Injection | None:
     return _injection.get()
 
 
-@contextmanager
-def injected(injection: Injection | None) -> Iterator[None]:
+def injected(injection: Injection | None) -> Within[None]:
     """Put a candidate in force inside the block; None takes any outer one out of force."""
-    token = _injection.set(injection)
-    try:
-        yield
-    finally:
-        _injection.reset(token)
+    return Within(None, (_injection, injection))
 
 
 @contextmanager
@@ -122,11 +118,6 @@ def current_account() -> Account | None:
     return _account.get()
 
 
-@contextmanager
-def accounted(account: Account) -> Iterator[Account]:
-    """Book the model calls inside the block on `account`."""
-    token = _account.set(account)
-    try:
-        yield account
-    finally:
-        _account.reset(token)
+def accounted(account: Account, by_role: Mapping[str, Any] | None = None) -> Within[Account]:
+    """Book the model calls inside the block on `account`, with `by_role` in force before the models that were."""
+    return Within(account, (_account, account), (_models, {**_models.get(), **(by_role or {})}))
