@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from burnish import Budget, Spend, abc
+from burnish import Budget, abc
 from burnish._runtime.ledger import Ledger
-
-ROLLOUT = Spend(metric_calls=1, lm_calls=1)
 
 
 class Meter:
@@ -40,8 +38,8 @@ async def test_what_did_not_run_goes_back() -> None:
     meter = Meter()
     ledger = Ledger(Budget(), meter=meter, run="run")
     assert await ledger.reserve_rollouts(3) is None
-    ledger.settle_rollout(ROLLOUT)
-    ledger.settle_rollout(ROLLOUT)
+    ledger.settle_rollout(0)
+    ledger.settle_rollout(0)
     await ledger.hand_back()
     assert [] == meter.released
     ledger.release_rollouts(1)
@@ -58,7 +56,7 @@ async def test_sums_are_exact_over_leases_that_overlap() -> None:
     await ledger.reserve_rollouts(3)
     ledger.release_rollouts(2)
     for _ in range(3):
-        ledger.settle_rollout(ROLLOUT)
+        ledger.settle_rollout(0)
     await ledger.hand_back()
     assert {"run:1", "run:2"} == {key for key, _ in meter.released}
     assert (97, 3) == (meter.left, ledger.spend.metric_calls)
@@ -92,7 +90,7 @@ async def test_a_meter_that_fails_is_told_again() -> None:
     for deaf in (True, False):
         meter.deaf = deaf
         await ledger.reserve_rollouts(1)
-        ledger.settle_rollout(ROLLOUT)
+        ledger.settle_rollout(0)
         await ledger.hand_back()
     assert [("run:1", 0), ("run:2", 0)] == meter.released
 

@@ -167,3 +167,40 @@ def spend_of_calls(by_role: Mapping[str, RoleSpend]) -> Spend:
         cost=sum((r.cost for r in by_role.values()), ZERO),
         by_role=by_role,
     )
+
+
+class Tally:
+    """A running total: what `Spend + Spend` gives, for those who add thousands of times and look rarely."""
+
+    def __init__(self) -> None:
+        self._metric_calls = self._lm_calls = self._lm_spans = self._cache_hits = 0
+        self._rest = Spend()
+
+    def rollout(self, spans: int) -> None:
+        """Add one rollout that ran."""
+        self._metric_calls += 1
+        self._lm_calls += 1
+        self._lm_spans += spans
+
+    def hit(self) -> None:
+        """Add one rollout that was served."""
+        self._cache_hits += 1
+
+    def add(self, spend: Spend) -> None:
+        """Add anything."""
+        self._rest += spend
+
+    def calls(self, by_role: Mapping[str, RoleSpend]) -> None:
+        """Add model calls."""
+        if by_role:
+            self._rest += spend_of_calls(by_role)
+
+    @property
+    def spend(self) -> Spend:
+        """The total."""
+        return self._rest + Spend(
+            metric_calls=self._metric_calls,
+            lm_calls=self._lm_calls,
+            lm_spans=self._lm_spans,
+            cache_hits=self._cache_hits,
+        )

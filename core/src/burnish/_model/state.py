@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from burnish._model.budget import Spend, spend_of_calls
+from burnish._model.budget import Spend, Tally
 from burnish._model.candidate import Candidate
 from burnish._model.events import (
     CallLanded,
@@ -26,7 +26,7 @@ class State:
 
     def __init__(self, columns: int = 0) -> None:
         self.matrix = ScoreMatrix(columns)
-        self.spend = Spend()
+        self._tally = Tally()
         self.candidates: list[Candidate] = []
         self.index: dict[int, int] = {}
         """Candidate index by content hash."""
@@ -34,12 +34,17 @@ class State:
         self.ended: RunEnded | None = None
         self.warnings: list[Warned] = []
 
+    @property
+    def spend(self) -> Spend:
+        """What has been spent so far."""
+        return self._tally.spend
+
     def apply(self, event: Event) -> None:
         """Book one event."""
         if isinstance(event, RolloutLanded):
             self._landed(event)
         elif isinstance(event, CallLanded):
-            self.spend += spend_of_calls(event.calls)
+            self._tally.calls(event.calls)
         elif isinstance(event, CandidateRegistered):
             if event.index != len(self.candidates):
                 raise InternalError(f"candidate {event.index} registered after {len(self.candidates)} others")
@@ -47,7 +52,7 @@ class State:
             self.candidates.append(event.candidate)
             self.matrix.ensure_rows(event.index + 1)
         elif isinstance(event, Charged):
-            self.spend += event.spend
+            self._tally.add(event.spend)
         elif isinstance(event, Warned):
             self.warnings.append(event)
         elif isinstance(event, RunStarted):
@@ -57,22 +62,22 @@ class State:
 
     def _landed(self, event: RolloutLanded) -> None:
         record = event.record
-        self.spend += rollout_spend(event)
+        tally_rollout(self._tally, event)
         if record.eval is not None and record.status.scored and event.split == "search":
             self.matrix.record(event.candidate, event.example, record.eval, event.sample)
 
 
-def rollout_spend(event: RolloutLanded) -> Spend:
-    """Give what a landed rollout cost: a served one is a cache hit and nothing else (E28).
+def tally_rollout(tally: Tally, event: RolloutLanded) -> None:
+    """Add what a landed rollout cost: a served one is a cache hit and nothing else (E28).
 
     One that a guard blocked did not run. Of a `scored` one the record holds the calls of that scoring alone.
     """
     if event.source in ("cache", "store"):
-        return Spend(cache_hits=1)
-    calls = spend_of_calls(event.record.calls)
-    if event.source == "scored" or event.record.status is RolloutStatus.POLICY_BLOCKED:
-        return calls
-    return calls + Spend(metric_calls=1, lm_calls=1, lm_spans=event.record.spans)
+        tally.hit()
+        return
+    tally.calls(event.record.calls)
+    if event.source != "scored" and event.record.status is not RolloutStatus.POLICY_BLOCKED:
+        tally.rollout(event.record.spans)
 
 
 def fold(events: Iterable[Event], columns: int = 0) -> State:

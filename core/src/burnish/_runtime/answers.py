@@ -54,7 +54,8 @@ class Answers:
         found: dict[str, Known] = {}
         missing: dict[str, Identity] = {}
         for identity in identities:
-            record, kept = self._records.get(identity.key), self._kept.get(identity.output_key)
+            record = self._records.get(identity.key)
+            kept = self._kept.get(identity.output_key) if self._kept else None
             if record is not None and _serves(record, traces):
                 found[identity.key] = Known(record=record)
             elif kept is not None:
@@ -67,18 +68,22 @@ class Answers:
         return found
 
     async def keep(
-        self, identity: Identity, record: RolloutRecord, prediction: Any, target: abc.Target
+        self, identity: Identity, record: RolloutRecord, bare: RolloutRecord, prediction: Any, target: abc.Target
     ) -> None:
-        """Keep what landed, as far as it may be served again: failures of the infrastructure are not."""
+        """Keep what landed, as far as it may be served again: failures of the infrastructure are not.
+
+        `bare` is the record as it is stored: without its trace, where traces are not kept.
+        """
         output = record.owes_score
         if not output and (record.eval is None or not record.status.scored):
             return
-        stored = record if self._keep_traces or output else evolved(record, trace=None)
+        stored = record if output else bare
         if output:
             self._kept[identity.output_key] = Kept(prediction=prediction, record=record)
         else:
             self._records[identity.key] = stored
-            self._kept.pop(identity.output_key, None)
+            if self._kept:
+                self._kept.pop(identity.output_key, None)
         if self._cache is None or identity.baseline.volatile:
             return
         if output and not _revivable(target, record, prediction):
@@ -90,7 +95,7 @@ class Answers:
             created=time.time(),
         )
         try:
-            with trio.fail_after(CACHE_PATIENCE):
+            with trio.fail_after(CACHE_PATIENCE, shield=True):
                 await self._cache.put_many(abc.CachePut(records=(entry,)))
         except Exception as error:
             self._name(error)
@@ -107,7 +112,7 @@ class Answers:
         for identity in identities:
             record = _read(entries.get(identity.key), identity.check())
             if record is not None and record.eval is not None and _serves(record, traces):
-                self._records[identity.key] = record if self._keep_traces else attrs.evolve(record, trace=None)
+                self._records[identity.key] = record if self._keep_traces else evolved(record, trace=None)
                 found[identity.key] = Known(record=record, source="cache")
                 continue
             owed = _read(entries.get(identity.output_key), identity.check(output=True))

@@ -16,7 +16,6 @@ from burnish._model.candidate import Candidate
 from burnish._model.events import Charged, RolloutLanded, RolloutStarted
 from burnish._model.evolve import evolved
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
-from burnish._model.state import rollout_spend
 from burnish._runtime.answers import Answers, revive
 from burnish._runtime.batch import Flight, Item
 from burnish._runtime.config import EngineConfig
@@ -160,16 +159,17 @@ class Dispatcher:
             RolloutStarted(key=job.key, candidate=item.candidate, example=item.column, sample=item.sample, step=step)
         )
         await self._journal.flush()
-        bound = bound_to_log(candidate=item.candidate, example=item.column)
-        with self._counted(item.candidate), bound:
-            try:
+        self._enter(item.candidate)
+        try:
+            with bound_to_log(candidate=item.candidate, example=item.column):
                 record = await self._execute(job)
-            except BaseException:
-                self._journal.emit(Charged(spend=spend_of_calls(job.account.calls)))
-                raise
+        except BaseException:
+            self._journal.emit(Charged(spend=spend_of_calls(job.account.calls)))
+            raise
+        finally:
+            self._leave(item.candidate)
         release()
-        with trio.CancelScope(shield=True):
-            await self._land(item, record, job, step)
+        await self._land(item, record, job, step)
         if record.eval is None and record.fault is not None and record.fault.where == "budget":
             return job.account.refused or record.fault.message
         return None
@@ -189,17 +189,20 @@ class Dispatcher:
             return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=fault, calls=calls)
 
     async def _land(self, item: Item, record: RolloutRecord, job: RolloutJob, step: str) -> None:
+        bare = record if self._config.keep_traces == "all" else evolved(record, trace=None)
         landed = RolloutLanded(
             key=item.identity.key,
             candidate=item.candidate,
             example=item.column,
             sample=item.sample,
-            record=record if self._config.keep_traces == "all" else evolved(record, trace=None),
+            record=bare,
             source="live" if item.kept is None else "scored",
             step=step,
         )
-        if item.kept is None:
-            self._ledger.settle_rollout(rollout_spend(landed))
+        if item.kept is None and record.status is RolloutStatus.POLICY_BLOCKED:
+            self._ledger.release_rollouts(1)
+        elif item.kept is None:
+            self._ledger.settle_rollout(record.spans)
         if record.calls and not job.account.calls:  # an executor ran it elsewhere: no call of it has been booked yet
             self._ledger.book(spend_of_calls(record.calls))
         target = job.around.target
@@ -210,7 +213,7 @@ class Dispatcher:
             self._journal.emit(landed)
             await self._journal.flush()
         finally:
-            await self._answers.keep(item.identity, record, prediction, target)
+            await self._answers.keep(item.identity, record, bare, prediction, target)
             self._judge_run(record)
             self.flights.pop(item.identity.key, None)
             item.land(record)
@@ -234,16 +237,14 @@ class Dispatcher:
             self.flights.pop(item.identity.key, None)
             item.land(None)
 
-    @contextmanager
-    def _counted(self, candidate: int) -> Iterator[None]:
+    def _enter(self, candidate: int) -> None:
         self._in_flight[candidate] = self._in_flight.get(candidate, 0) + 1
         self.peak_candidates = max(self.peak_candidates, len(self._in_flight))
-        try:
-            yield
-        finally:
-            self._in_flight[candidate] -= 1
-            if not self._in_flight[candidate]:
-                del self._in_flight[candidate]
+
+    def _leave(self, candidate: int) -> None:
+        self._in_flight[candidate] -= 1
+        if not self._in_flight[candidate]:
+            del self._in_flight[candidate]
 
 
 def _grouped(failures: list[Fault]) -> Fault:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
+import trio
 
 from burnish import abc
 from burnish._model.budget import Spend
@@ -96,9 +97,10 @@ class Evaluator:
             self._journal.emit(event)
 
     async def flush(self) -> None:
-        """Have all that happened so far committed to the run store."""
+        """Have all that happened so far committed to the run store; cancellation waits for that."""
         if self._journal is not None:
-            await self._journal.flush()
+            with trio.CancelScope(shield=True):
+                await self._journal.flush()
 
     def charge(self, spend: Spend) -> None:
         """Book spend that the caller made itself."""

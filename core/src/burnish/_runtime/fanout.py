@@ -47,7 +47,10 @@ async def fan_out(
 
     async with trio.open_nursery() as nursery:
         while open_groups:
-            await slots.acquire()
+            try:
+                slots.acquire_nowait()  # free slots are filled at once, not one a turn of the event loop
+            except trio.WouldBlock:
+                await slots.acquire()
             if stopped():
                 slots.release()
                 break

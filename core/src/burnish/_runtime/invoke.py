@@ -49,21 +49,33 @@ class Invoker:
         self._threads = trio.CapacityLimiter(max(1, threads))
         self._named: set[str] = set()
 
-    async def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call and await whatever it is.
+    def bind(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        """Make an async function of whatever it is; how it has to be called is found out once.
 
         Sync code runs in a worker thread with the caller's context; it cannot be interrupted, so cancellation waits for
-        it to return. Raises what the callable raises.
+        it to return. What is called raises what the callable raises.
         """
         if is_async(function):
-            return await function(*args, **kwargs)
+            return function
         owner = getattr(function, "__self__", None)
         if getattr(function, "__burnish_inline__", False) or getattr(owner, "__burnish_inline__", False):
+            return self._on_loop(function)
+        return self._in_thread(function)
+
+    def _on_loop(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
             result = self._inline(function, *args, **kwargs)
-        else:
+            return await result if inspect.isawaitable(result) else result
+
+        return call
+
+    def _in_thread(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
             # in a tuple, as trio refuses what gives a coroutine back: `lambda e, p: judge(e, p)` is fine here
             (result,) = await trio.to_thread.run_sync(lambda: (function(*args, **kwargs),), limiter=self._threads)
-        return await result if inspect.isawaitable(result) else result
+            return await result if inspect.isawaitable(result) else result
+
+        return call
 
     def _inline(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         began = time.perf_counter()
@@ -79,8 +91,3 @@ class Invoker:
                     function=name,
                     milliseconds=round(held * 1000),
                 )
-
-
-async def maybe_await(value: T | Awaitable[T]) -> T:
-    """Await a value if it is awaitable."""
-    return await value if inspect.isawaitable(value) else value

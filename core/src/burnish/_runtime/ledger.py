@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from burnish import abc
-from burnish._model.budget import Budget, RoleSpend, Spend
+from burnish._model.budget import Budget, RoleSpend, Spend, Tally
 from burnish._runtime.log import log
 from burnish.errors import BudgetExceededError, first_line
 
@@ -44,7 +44,7 @@ class Ledger:
         self.budget = budget
         self._meter, self._run, self._clock = meter, run or uuid.uuid4().hex, clock
         self._began = clock()
-        self._spent = Spend()
+        self._spent = Tally()
         self._rollouts_reserved = 0
         self._requests_in_flight = 0
         self._set_aside = 0
@@ -55,7 +55,7 @@ class Ledger:
     @property
     def spend(self) -> Spend:
         """Everything settled so far, with the seconds that the run has taken."""
-        return attrs.evolve(self._spent, seconds=self._clock() - self._began)
+        return attrs.evolve(self._spent.spend, seconds=self._clock() - self._began)
 
     def _view(self, honour_reserve: bool = True) -> Spend:
         reserved = self._rollouts_reserved + (self._set_aside if honour_reserve else 0)
@@ -139,10 +139,10 @@ class Ledger:
             lease.unused += ended if unused else 0
             count -= ended
 
-    def settle_rollout(self, spent: Spend) -> None:
+    def settle_rollout(self, spans: int) -> None:
         """Book a rollout that ran, in place of its reservation. Its requests are booked already, one by one."""
         self._end(1, unused=False)
-        self._spent += Spend(metric_calls=spent.metric_calls, lm_calls=spent.lm_calls, lm_spans=spent.lm_spans)
+        self._spent.rollout(spans)
 
     def release_rollouts(self, count: int) -> None:
         """Give back reservations of rollouts that did not run."""
@@ -150,7 +150,7 @@ class Ledger:
 
     def book(self, spent: Spend) -> None:
         """Book spend that needed no reservation: cache hits, charges."""
-        self._spent += spent
+        self._spent.add(spent)
 
     def admit_request(self, role: str) -> None:
         """Reserve one request to a provider. Raises `BudgetExceededError` where it would pass a cap."""
@@ -164,9 +164,7 @@ class Ledger:
     def settle_request(self, role: str, spent: RoleSpend) -> None:
         """Book a request that was made, in place of its reservation."""
         self._requests_in_flight -= 1
-        self._spent += Spend(
-            tokens=spent.usage.total, requests=spent.requests, cost=spent.cost, by_role={role: spent}
-        )
+        self._spent.calls({role: spent})
 
     def release_request(self) -> None:
         """Give back the reservation of a request that was never sent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from burnish._model.evals import Eval
@@ -20,16 +20,16 @@ class MetricRunner:
 
     def __init__(self, metric: Any, invoker: Invoker) -> None:
         self.metric = metric
-        self._invoker = invoker
         evaluate = getattr(metric, "evaluate", metric)
         if not callable(evaluate):
             raise UsageError(
                 f"{metric!r:.80} is no metric: pass a callable (example, prediction) or an object with "
                 "`evaluate(example, prediction, trace)`"
             )
-        self._evaluate: Callable[..., Any] = evaluate
-        self._spans = getattr(metric, "evaluate_spans", None)
-        self._takes_trace = _takes_trace(self._evaluate)
+        spans = getattr(metric, "evaluate_spans", None)
+        self._evaluate = invoker.bind(evaluate)
+        self._spans = None if spans is None else invoker.bind(spans)
+        self._takes_trace = _takes_trace(evaluate)
         self.code_print: CodePrint = code_print(metric)
         self.info = MetricInfo(maximum=getattr(metric, "maximum", None), spans=self._spans is not None)
 
@@ -42,7 +42,7 @@ class MetricRunner:
         extra = {"trace": trace} if self._takes_trace == "keyword" else {}
         args = (trace,) if self._takes_trace == "positional" else ()
         try:
-            value = await self._invoker.call(self._evaluate, example.row, prediction, *args, **extra)
+            value = await self._evaluate(example.row, prediction, *args, **extra)
         except (Exception, SystemExit) as error:
             raise MetricError(f"the metric raised {first_line(error)}") from error
         return as_eval(value)
@@ -52,7 +52,7 @@ class MetricRunner:
         if self._spans is None:
             return {}
         try:
-            given = await self._invoker.call(self._spans, example.row, prediction, trace)
+            given = await self._spans(example.row, prediction, trace)
             pairs = dict(given.items() if isinstance(given, Mapping) else given)
         except (Exception, SystemExit) as error:
             raise MetricError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 import attrs
 import trio
@@ -61,10 +62,16 @@ class CallableModel:
         return answer if isinstance(answer, LMResponse) else LMResponse(text=str(answer))
 
 
+@lru_cache(maxsize=256)
+def _has_methods(kind: Hashable) -> bool:
+    """Whether a class is a model: known for good, while `isinstance` of a protocol takes its time at each call."""
+    return all(hasattr(kind, name) for name in ("identity", "limits", "complete"))
+
+
 def as_model(model: Any) -> abc.Model:
     """Give an `abc.Model` for a model or any callable. Raises `TypeError` for anything else."""
-    if isinstance(model, abc.Model):
-        return model
+    if _has_methods(cast("Hashable", type(model))) or isinstance(model, abc.Model):
+        return cast("abc.Model", model)
     if callable(model):
         return CallableModel(model)
     raise TypeError(

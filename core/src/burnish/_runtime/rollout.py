@@ -61,6 +61,44 @@ class Surroundings:
 
 
 @attrs.define(kw_only=True, eq=False)
+class _Draft:
+    """A record while it is being made: frozen once, at the end."""
+
+    status: RolloutStatus = RolloutStatus.SUCCEEDED
+    eval: Eval | None = None
+    fault: Fault | None = None
+    output: Json = None
+    trace: Trace | None = None
+    spans: int = 0
+    rendered: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+    def record(self, account: Account, duration_us: int) -> RolloutRecord:
+        """Freeze it, with the calls that were booked meanwhile."""
+        trace = self.trace
+        if trace is not None:
+            outcome = TraceOutcome(
+                output=self.output,
+                error=None if self.fault is None else str(self.fault),
+                eval=self.eval,
+                duration_us=duration_us,
+            )
+            trace = evolved(trace, outcome=outcome)
+        return RolloutRecord(
+            status=self.status,
+            eval=self.eval,
+            fault=self.fault,
+            output=self.output,
+            trace=trace,
+            spans=self.spans,
+            calls=dict(account.calls),
+            models=tuple(dict.fromkeys([*self.models, *account.models])),
+            rendered=self.rendered,
+            duration_us=duration_us,
+        )
+
+
+@attrs.define(kw_only=True, eq=False)
 class RolloutJob:
     """One rollout to run: an `abc.Rollout`."""
 
@@ -88,17 +126,14 @@ class RolloutJob:
         self.ran_here = True
         began = time.perf_counter_ns()
         with accounted(account, self.around.models):
-            record = await self._program() if self.kept is None else self._take_kept(self.kept)
-            if record.status is RolloutStatus.SUCCEEDED:
+            draft = await self._program() if self.kept is None else self._take_kept(self.kept)
+            if draft.status is RolloutStatus.SUCCEEDED:
                 account.role = "judge"
-                record = await self._score(record)
-        duration = (time.perf_counter_ns() - began) // 1000
-        answered = tuple(dict.fromkeys([*record.models, *account.models]))
-        record = evolved(record, calls=dict(account.calls), models=answered, duration_us=duration)
-        return evolved(record, trace=_with_outcome(record))
+                await self._score(draft)
+        return draft.record(account, (time.perf_counter_ns() - began) // 1000)
 
-    async def _program(self) -> RolloutRecord:
-        around = self.around
+    async def _program(self) -> _Draft:
+        around, draft = self.around, _Draft()
         meta = TraceMeta(
             trace_id=f"{self.key}:{self.sample}",
             started_at_us=time.time_ns() // 1000,
@@ -124,18 +159,29 @@ class RolloutJob:
             if scope.cancelled_caught or (failed is not None and scope.cancel_called):
                 fault = Fault(type="Timeout", message=f"the rollout took longer than {around.timeout} s")
                 failed = RolloutRecord(status=RolloutStatus.TIMED_OUT, fault=fault)
-            trace = recorder.trace()
+            draft.trace = recorder.trace()
+        draft.spans, draft.rendered = len(draft.trace.spans), tuple(sorted(injection.rendered))
         if self.account.refused is not None and not (failed and failed.fault and failed.fault.where == "budget"):
             failed = _refused(self.account.refused)
-        record = failed or RolloutRecord(status=RolloutStatus.SUCCEEDED, output=_json_or_none(self.prediction))
-        return evolved(record, trace=trace, spans=len(trace.spans), rendered=tuple(sorted(injection.rendered)))
+        if failed is not None:
+            draft.status, draft.eval, draft.fault = failed.status, failed.eval, failed.fault
+        else:
+            draft.output = _json_or_none(self.prediction)
+        return draft
 
-    def _take_kept(self, kept: Kept) -> RolloutRecord:
+    def _take_kept(self, kept: Kept) -> _Draft:
         self.prediction = kept.prediction
-        return attrs.evolve(kept.record, fault=None)
+        record = kept.record
+        return _Draft(
+            output=record.output,
+            trace=record.trace,
+            spans=record.spans,
+            rendered=record.rendered,
+            models=record.models,
+        )
 
-    async def _score(self, record: RolloutRecord) -> RolloutRecord:
-        metric, trace = self.around.metric, record.trace or Trace()
+    async def _score(self, draft: _Draft) -> None:
+        metric, trace = self.around.metric, draft.trace or Trace()
         try:
             with injected(None), unrecorded():
                 value = await metric.evaluate(self.example, self.prediction, trace)
@@ -144,13 +190,18 @@ class RolloutJob:
             await trio.lowlevel.checkpoint_if_cancelled()
             cause = blame(error)
             if isinstance(cause, BudgetExceededError):
-                return attrs.evolve(record, fault=_fault(cause, "budget"))
-            if isinstance(cause, ModelError):
-                return attrs.evolve(record, fault=_fault(cause, "model"))
-            return attrs.evolve(record, fault=Fault(type="MetricError", message=str(error), where="metric"))
+                draft.fault = _fault(cause, "budget")
+            elif isinstance(cause, ModelError):
+                draft.fault = _fault(cause, "model")
+            else:
+                draft.fault = Fault(type="MetricError", message=str(error), where="metric")
+            return
         if self.account.refused is not None:
-            return attrs.evolve(record, fault=_refused(self.account.refused).fault)
-        return evolved(record, eval=value, trace=trace.with_span_evals(spans))
+            draft.fault = _refused(self.account.refused).fault
+            return
+        draft.eval = value
+        if draft.trace is not None:
+            draft.trace = draft.trace.with_span_evals(spans)
 
     def _failure(self, raised: BaseException) -> RolloutRecord:
         error = blame(raised)
@@ -208,15 +259,3 @@ def _json_or_none(value: Any) -> Json:
         return to_json(value)
     except NotCanonicalError:
         return None
-
-
-def _with_outcome(record: RolloutRecord) -> Trace | None:
-    if record.trace is None:
-        return None
-    outcome = TraceOutcome(
-        output=record.output,
-        error=None if record.fault is None else str(record.fault),
-        eval=record.eval,
-        duration_us=record.duration_us,
-    )
-    return evolved(record.trace, outcome=outcome)

@@ -89,7 +89,7 @@ class FunctionTarget:
         self.function = function
         self.inputs: Sequence[abc.InputField] | None = signature_inputs(function)
         self._print: CodePrint | None = None
-        self._invoker: Invoker | None = None
+        self._call = Invoker(threads=64).bind(function)
 
     metering: abc.Metering = "call"
     injection: abc.Injection = "apply"
@@ -122,9 +122,7 @@ class FunctionTarget:
         injection = current_injection()
         if injection is not None:
             injection.rendered.update(candidate.overlays)
-        if self._invoker is None:
-            self._invoker = Invoker(threads=64)
-        return await self._invoker.call(self.function, **inputs)
+        return await self._call(**inputs)
 
     def copy(self) -> FunctionTarget:
         """Give a target over a copy of the program: its own `copy()`, else a deep copy; a plain function is its own.
