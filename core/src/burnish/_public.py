@@ -52,6 +52,8 @@ from burnish._runtime.engine import EvalEngine as EvalEngine
 from burnish._runtime.evaluation import evaluate_trainset as evaluate_trainset
 from burnish._runtime.evaluation import evaluate_trainset_with_concurrency as evaluate_trainset_with_concurrency
 from burnish._runtime.evaluation import forward_all as forward_all
+from burnish._runtime.files import json_text as json_text
+from burnish._runtime.files import write_atomic as write_atomic
 from burnish._runtime.invoke import exposed as exposed
 from burnish._runtime.invoke import inline as inline
 from burnish._runtime.model_calls import as_model as as_model

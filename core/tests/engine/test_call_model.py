@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -226,3 +227,16 @@ async def test_cancelled_calls_are_booked_for_what_they_did(when: str, autojump_
         assert (1, 0, 0) == (books.ledger.spend.requests, limiter.in_flight, len(limiter._queue))
         await b.call_model(scripted, ask())
     assert 2 == books.ledger.spend.requests
+
+
+async def test_a_further_sample_asks_as_one() -> None:
+    """In sample 2 of a rollout, requests that name no sample are asked as sample 2; those that name one keep it."""
+    scripted, books = model("a", "b", "c"), account()
+    books.sample = 2
+    with accounted(books):
+        await b.call_model(scripted, ask())
+        await b.call_model(scripted, attrs.evolve(ask(), sample=7))
+    books.sample = 0
+    with accounted(books):
+        await b.call_model(scripted, ask())
+    assert [2, 7, 0] == [request.sample for request in scripted.requests]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import uuid
 from pathlib import Path
 
 from burnish._model.canonical import JsonMap
@@ -22,17 +22,20 @@ def json_text(form: JsonMap) -> str:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file by temporary file, fsync and rename. Raises `StoreError`; the old content stays then."""
+    """Write a text file by temporary file, fsync and rename. Raises `StoreError`; the old content stays then.
+
+    The file has the rights that any new file of this process has.
+    """
+    name = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
+            with open(name, "x", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(name, path)
         except BaseException:
-            os.unlink(name)
+            name.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}", path=str(path)) from error

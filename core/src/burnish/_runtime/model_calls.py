@@ -98,6 +98,8 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
     model = as_model(model)
     account = current_account()
     role = role or (account.role if account is not None else "task")
+    if account is not None and account.sample and not request.sample:
+        request = attrs.evolve(request, sample=account.sample)  # else a further sample would be the first one again
     limiter = _limits(account).of(model.limits)
     attempt = 0
     while True:

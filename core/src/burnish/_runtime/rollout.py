@@ -121,7 +121,10 @@ class RolloutJob:
     async def here(self) -> RolloutRecord:
         """Run it in this process and task. Failures of program, model and metric come back in the record."""
         account = self.account = Account(
-            ledger=self.around.ledger, limits=self.around.limits, token=trio.lowlevel.current_trio_token()
+            sample=self.sample,
+            ledger=self.around.ledger,
+            limits=self.around.limits,
+            token=trio.lowlevel.current_trio_token(),
         )
         self.ran_here = True
         began = time.perf_counter_ns()

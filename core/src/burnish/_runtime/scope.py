@@ -86,6 +86,8 @@ class Account:
 
     role: str = "task"
     """The role of calls that name none."""
+    sample: int = 0
+    """Which sample of the rollout this is: requests that name none are asked as this one."""
     calls: dict[str, RoleSpend] = attrs.field(factory=dict)
     models: dict[str, None] = attrs.field(factory=dict)
     """Ids of the models that answered, in order of first answer."""

