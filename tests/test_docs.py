@@ -2,37 +2,83 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import inspect
 import re
 import sys
+import threading
 import types
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
 from burnish import hookspecs
 from burnish.abc import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 READMES = [ROOT / "README.md", ROOT / "core" / "README.md", *ROOT.glob("*/*/README.md")]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *READMES])
+SHOWN_ENDPOINT = "127.0.0.1:8080"
 
 
-def blocks(path: Path) -> str:
-    """Join a page's Python blocks; one marked `python no-run` is shown only."""
-    found = re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), re.S | re.M)
-    return "\n".join(found)
+def code_of(page: Path) -> str:
+    """Join a page's Python blocks."""
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.S | re.M))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: str(p.relative_to(ROOT)))
+def parameter(page: Path) -> Any:
+    """Name a page, and mark one that needs the embedded model."""
+    needs = [pytest.mark.slow, pytest.mark.weights] if "llamacpp" in page.parts else []
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=needs)
+
+
+PAGES = [parameter(p) for p in sorted([*(ROOT / "docs").glob("*.md"), *READMES]) if code_of(p)]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python blocks of a page run, in order, as one module."""
+    """The Python blocks of a page run, in order, as one module; those that await run under trio."""
     monkeypatch.chdir(tmp_path)
-    name = f"page_{page.stem}"
-    module = types.ModuleType(name)
-    monkeypatch.setitem(sys.modules, name, module)
-    exec(compile(blocks(page), str(page), "exec"), module.__dict__)
+    module = types.ModuleType(f"page_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with endpoint() as address:
+        source = code_of(page).replace(SHOWN_ENDPOINT, address)
+        code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        pending = eval(code, module.__dict__)
+        if inspect.iscoroutine(pending):
+            trio.run(lambda: pending)
     assert "__builtins__" in module.__dict__
+
+
+@contextlib.contextmanager
+def endpoint() -> Iterator[str]:
+    """Answer chat requests on loopback, in place of the server that a page assumes."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = b'{"model": "gemma", "choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}]}'
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_every_hook_has_a_chapter_with_its_signature() -> None:

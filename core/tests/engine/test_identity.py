@@ -70,7 +70,7 @@ async def test_samples_are_rollouts_of_their_own() -> None:
 
 
 async def test_an_installed_winner_changes_the_baseline() -> None:
-    """E18, E33: the program's live state is hashed at each evaluation; putting it back finds the old results."""
+    """E18, E32, E33: the program's live state is hashed at each evaluation; putting it back finds the old results."""
     module, engine = Module(), EvalEngine(rows(2), tenth)
     assert (2, 0) == (await ran(engine, module), await ran(engine, module))
     undo = b.apply_candidate(module, told("answer", "winner"))
