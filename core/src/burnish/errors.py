@@ -9,9 +9,20 @@ attributes.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from burnish._edges.result import Result
+    from burnish._model.lm import Usage
+
 
 class BurnishError(Exception):
     """The root: `except BurnishError` catches whatever burnish raises on purpose."""
+
+    result: Result | None = None
+    """What a run had found when this error ended it; None where no run was under way."""
 
 
 # --- usage: the caller's; raised before anything is spent -------------------------------------------------
@@ -123,14 +134,30 @@ class RunStoppedError(EvaluationError):
 
 
 class ModelError(EvaluationError):
-    """A call to a language model failed. `retryable` says whether the same request may succeed later."""
+    """A call to a language model failed. `retryable` says whether the same request may succeed later.
+
+    `usage` and `cost` are what the call was charged for nevertheless, where the endpoint said it: they are booked.
+    """
 
     retryable = False
     fatal = False
     """Whether every further call must fail too (credentials, no such model): the run stops after one call."""
 
-    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+    usage: Usage | None = None
+    cost: Decimal | None = None
+    """In US dollars; None where it is unknown."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        usage: Usage | None = None,
+        cost: Decimal | None = None,
+    ) -> None:
         self.status, self.retry_after = status, retry_after
+        self.usage, self.cost = usage, cost
         super().__init__(message)
 
 
@@ -174,6 +201,16 @@ class ModelMalformedError(ModelError):
     """The endpoint's answer is not what its protocol says (truncated body, bad JSON, missing fields)."""
 
     retryable = True
+
+
+class ModelAnswerError(ModelMalformedError, ValueError):
+    """A model's code gave an answer that cannot be booked or stored (a cost below 0, no text): its author's to mend."""
+
+    retryable = False
+
+
+class ModelFailedError(ModelError):
+    """A model's code raised an error of its own, which is the cause: nobody knows whether it may pass."""
 
 
 class ContextLengthError(ModelError, ValueError):

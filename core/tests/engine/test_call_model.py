@@ -67,7 +67,7 @@ def test_backoff_doubles_within_bounds() -> None:
         errors.ContextLengthError("long"),
         errors.ModelRefusedError("no"),
         errors.ModelRequestError("400"),
-        ValueError("a bug in the model"),
+        errors.ModelFailedError("a bug in the model"),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -12,11 +12,15 @@ import trio
 
 import burnish as b
 from burnish import EngineConfig, EvalEngine
-from burnish._runtime.model_calls import call_model_sync
 from burnish.abc import LMRequest, LMResponse
 from burnish.testing import ScriptedModel
 
 from ._kit import always, ask, evaluated, idle, rows
+
+
+def call_sync(model: Any, request: LMRequest) -> LMResponse:
+    """Call a model from sync code."""
+    return b.run_from_sync(lambda: b.call_model(model, request))
 
 
 def in_thread(function: Any) -> Any:
@@ -35,7 +39,7 @@ async def test_a_sync_program_calls_models(where: str) -> None:
 
     def program(q: int) -> str:
         def call() -> str:
-            return call_model_sync(model, ask(str(q))).text
+            return call_sync(model, ask(str(q))).text
 
         if where == "plain thread with the context":
             return str(in_thread(call))
@@ -54,10 +58,10 @@ async def test_a_sync_judge_is_booked_as_judge() -> None:
     model = ScriptedModel(lambda request: "1")
 
     def judge(example: Any, prediction: Any) -> float:
-        return float(call_model_sync(model, ask("judge")).text)
+        return float(call_sync(model, ask("judge")).text)
 
     def program(q: int) -> str:
-        return call_model_sync(model, ask()).text
+        return call_sync(model, ask()).text
 
     engine = EvalEngine(rows(6), judge, EngineConfig(concurrency=3))
     assert 1.0 == evaluated(await engine.evaluate(program, engine.register(b.Candidate()))).mean()
@@ -70,7 +74,7 @@ async def test_a_cap_reaches_sync_code() -> None:
 
     def program(q: int) -> str:
         try:
-            return call_model_sync(model, ask()).text
+            return call_sync(model, ask()).text
         except b.errors.BudgetExceededError as error:
             seen.append(error.cap)
             raise
@@ -84,9 +88,9 @@ async def test_a_cap_reaches_sync_code() -> None:
 def test_without_any_loop() -> None:
     """It runs one of its own; a plain thread without a context does the same."""
     model = ScriptedModel(lambda request: "ok")
-    assert "ok" == call_model_sync(model, ask()).text
+    assert "ok" == call_sync(model, ask()).text
     got: list[str] = []
-    thread = threading.Thread(target=lambda: got.append(call_model_sync(model, ask()).text))
+    thread = threading.Thread(target=lambda: got.append(call_sync(model, ask()).text))
     thread.start()
     thread.join()
     assert (["ok"], 2) == (got, model.calls)
@@ -95,7 +99,7 @@ def test_without_any_loop() -> None:
 async def test_on_the_loop_it_is_refused() -> None:
     """Waiting there would block everything: the message says to await."""
     with pytest.raises(RuntimeError, match="`await` the async form"):
-        call_model_sync(ScriptedModel(["ok"]), ask())
+        call_sync(ScriptedModel(["ok"]), ask())
 
 
 async def test_errors_come_back_as_they_are() -> None:
@@ -117,7 +121,7 @@ async def test_sync_code_is_cancelled_at_its_next_call() -> None:
     def program(q: int) -> str:
         entered.set()
         go.wait(5)
-        return call_model_sync(model, ask()).text
+        return call_sync(model, ask()).text
 
     engine = EvalEngine(rows(1), always)
 
@@ -141,7 +145,7 @@ async def test_a_time_limit_and_sync_code() -> None:
 
     def program(q: int) -> str:
         time.sleep(0.04)
-        return call_model_sync(model, ask()).text if q else "alone"
+        return call_sync(model, ask()).text if q else "alone"
 
     engine = EvalEngine(rows(2), always, EngineConfig(rollout_timeout=0.02))
     first, second = evaluated(await engine.evaluate(program, engine.register(b.Candidate()))).rollouts

@@ -137,4 +137,3 @@ def test_a_requests_fingerprint_is_what_decides_the_answer() -> None:
     ]
     assert 9 == len({base.fingerprint, *(r.fingerprint for r in others)})
     assert base.fingerprint == LMRequest(messages=turns, sample=0, stop=()).fingerprint
-    assert 2 == base.prompt_chars

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal, SupportsIndex
 
 import attrs
 
 from burnish._model.canonical import Json, JsonMap, fingerprint
+from burnish.errors import ModelAnswerError
 
 Role = Literal["system", "user", "assistant"]
 
@@ -68,19 +70,47 @@ class LMRequest:
         """128-bit content fingerprint, 32 hex digits."""
         return fingerprint(self.to_json())
 
-    @property
-    def prompt_chars(self) -> int:
-        """Length of all turns in characters."""
-        return sum(len(m.content) for m in self.messages)
+
+def _tokens(value: SupportsIndex) -> int:
+    if type(value) is int and value >= 0:
+        return value
+    try:
+        count = -1 if isinstance(value, bool) else operator.index(value)  # a numpy integer is one too
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise ModelAnswerError(f"a count of tokens must be an integer from 0 on; it is {value!r:.80}")
+    return count
+
+
+def price(value: Decimal | float | str | None) -> Decimal | None:
+    """Give an amount of US dollars as a decimal; None, an unknown one, stays None.
+
+    Raises `ModelAnswerError` where it is none: negative, not finite, not a number.
+    """
+    if value is None:
+        return None
+    try:
+        amount = Decimal(str(value) if isinstance(value, float) else value)  # of a float the digits that it shows
+        if amount.is_finite() and amount >= 0 and not isinstance(value, bool):
+            return amount
+    except (ArithmeticError, TypeError, ValueError):
+        pass
+    raise ModelAnswerError(f"`cost` must be US dollars from 0 on, or None where it is unknown; it is {value!r:.80}")
+
+
+def _text(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
+    if not isinstance(value, str):
+        raise ModelAnswerError(f"`{attribute.name}` must be a text; it is {value!r:.80}")
 
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens of one or more calls."""
+    """Tokens of one or more calls. Raises `ModelAnswerError` for a count that is no integer from 0 on."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
+    input_tokens: int = attrs.field(default=0, converter=_tokens)
+    output_tokens: int = attrs.field(default=0, converter=_tokens)
+    cached_tokens: int = attrs.field(default=0, converter=_tokens)
     """Those input tokens that the provider served from its prompt cache."""
 
     @property
@@ -96,15 +126,23 @@ class Usage:
         )
 
 
+def _usage(_: Any, __: attrs.Attribute[Usage], value: Usage) -> None:
+    if not isinstance(value, Usage):
+        raise ModelAnswerError(f"`usage` must be a `burnish.abc.Usage`; it is {value!r:.80}")
+
+
 @attrs.frozen(kw_only=True)
 class LMResponse:
-    """One answer."""
+    """One answer. Raises `ModelAnswerError` for what cannot be booked or stored."""
 
-    text: str
-    usage: Usage = Usage()
-    finish_reason: str = "stop"
+    text: str = attrs.field(validator=_text)
+    usage: Usage = attrs.field(default=Usage(), validator=_usage)
+    finish_reason: str = attrs.field(default="stop", validator=_text)
     """`stop`, `length` (the text is cut off) or the provider's own word."""
-    model: str = ""
+    model: str = attrs.field(default="", validator=_text)
     """The id of the model that answered, as the endpoint gave it."""
-    cost: Decimal | None = None
-    """In US dollars where the endpoint says it; None where unknown, which is never the same as 0."""
+    cost: Decimal | None = attrs.field(default=None, converter=price)
+    """In US dollars where the endpoint says it; None where unknown, which is never the same as 0.
+
+    A float, an integer or a text of digits becomes a decimal.
+    """

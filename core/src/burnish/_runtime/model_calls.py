@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -12,17 +13,22 @@ import trio
 import xxhash
 
 from burnish import abc
-from burnish._model.lm import LMRequest, LMResponse
+from burnish._model.budget import ZERO, RoleSpend
+from burnish._model.lm import LMRequest, LMResponse, Usage, price
 from burnish._runtime.invoke import is_async
 from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.scope import Account, current_account
 from burnish.errors import (
     BudgetExceededError,
+    ModelAnswerError,
     ModelConnectionError,
     ModelError,
+    ModelFailedError,
     ModelRateLimitError,
     ModelTimeoutError,
+    RunStoppedError,
     UsageError,
+    first_line,
     unwrap,
 )
 
@@ -59,7 +65,7 @@ class CallableModel:
             (answer,) = await trio.to_thread.run_sync(lambda: (self.function(request),))
         if inspect.isawaitable(answer):
             answer = await answer
-        return answer if isinstance(answer, LMResponse) else LMResponse(text=str(answer))
+        return answer if isinstance(answer, LMResponse) else LMResponse(text=answer)
 
 
 @lru_cache(maxsize=256)
@@ -139,7 +145,7 @@ async def _attempt(
         except BudgetExceededError as error:
             account.refused = error.cap
             raise
-    sent, response = False, None
+    sent, answered, spent = False, "", RoleSpend(requests=1, unpriced=1)
     try:
         async with limiter.slot(role):
             sent, began = True, trio.current_time()
@@ -148,23 +154,41 @@ async def _attempt(
             except ModelRateLimitError:
                 limiter.shrink(began)
                 raise
+        answered, spent = response.model, _spent(response.usage, response.cost)
         if ledger is not None and ledger.budget.max_cost is not None and response.cost is None:
             raise UsageError(
                 f"{_name_of(model)} says no price, so that max_cost cannot be kept: cap max_requests or max_tokens "
                 "instead, or give the model its prices"
             )
         return response
+    except ModelError as error:
+        spent = _charged(error)
+        raise
     finally:
-        if account is not None and sent:
-            spent = account.book(role, response)
-            if ledger is not None:
-                ledger.settle_request(role, spent)
-        elif ledger is not None:
+        # what is booked was made before, so that nothing here can fail and leave a request in flight for good
+        if ledger is not None and not sent:
             ledger.release_request()
+        elif ledger is not None:
+            ledger.settle_request(role, spent)
+        if account is not None and sent:
+            account.book(role, spent, answered)
+
+
+def _spent(usage: Usage, cost: Decimal | None) -> RoleSpend:
+    return RoleSpend(requests=1, usage=usage, cost=ZERO if cost is None else cost, unpriced=1 if cost is None else 0)
+
+
+def _charged(error: ModelError) -> RoleSpend:
+    """Give what a failed request was charged; an error that says it wrongly says nothing."""
+    try:
+        return _spent(error.usage if isinstance(error.usage, Usage) else Usage(), price(error.cost))
+    except ModelAnswerError:
+        return RoleSpend(requests=1, unpriced=1)
 
 
 def _name_of(model: abc.Model) -> str:
-    return f"the model `{model.identity.get('model', type(model).__name__)}`"
+    name, identity = type(model).__name__, model.identity
+    return f"the model `{identity.get('model', name) if isinstance(identity, Mapping) else name}`"
 
 
 async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
@@ -175,28 +199,31 @@ async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
 
 
 async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
+    """Have a model answer; whatever goes wrong in its code is a `ModelError`, for no candidate is to blame for it."""
     try:
-        return await model.complete(request)
-    except ExceptionGroup as group:
-        error = unwrap(group)
-        if isinstance(error, ModelError):
-            raise error from group
-        raise
-    except trio.TooSlowError as error:
-        raise ModelTimeoutError("the model's own time limit ran out") from error
-    except OSError as error:
-        if isinstance(error, ModelError):
+        response = await model.complete(request)
+    except Exception as raised:
+        error = unwrap(raised)
+        meant = _meaning(model, error)
+        if meant is raised:
             raise
-        raise ModelConnectionError(f"the connection failed: {error}") from error
+        raise meant from (raised if meant is error else error)
+    if not isinstance(response, LMResponse):
+        raise ModelAnswerError(f"{_name_of(model)} answered with a {type(response).__name__}, not an `LMResponse`")
+    return response
 
 
-def call_model_sync(model: Any, request: LMRequest, *, role: str | None = None) -> LMResponse:
-    """Do `call_model` from sync code: inside a worker thread of trio, or with no event loop at all."""
-
-    async def call() -> LMResponse:
-        return await call_model(model, request, role=role)
-
-    return run_from_sync(call)
+def _meaning(model: abc.Model, error: BaseException) -> BaseException:
+    """Give the error that says what an error of a model's code means to the run."""
+    if isinstance(error, ModelAnswerError):
+        return ModelAnswerError(f"{_name_of(model)} gave an answer that cannot be used: {error}")
+    if isinstance(error, (ModelError, BudgetExceededError, RunStoppedError, UsageError)):
+        return error
+    if isinstance(error, trio.TooSlowError):
+        return ModelTimeoutError("the model's own time limit ran out")
+    if isinstance(error, OSError):
+        return ModelConnectionError(f"the connection failed: {error}")
+    return ModelFailedError(f"{_name_of(model)} failed: {first_line(error, 2000)}")
 
 
 def run_from_sync(call: Callable[[], Awaitable[T]]) -> T:

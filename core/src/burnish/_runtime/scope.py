@@ -14,9 +14,8 @@ from typing import Any
 import attrs
 import trio
 
-from burnish._model.budget import ZERO, RoleSpend
+from burnish._model.budget import RoleSpend
 from burnish._model.candidate import Candidate, Overlay
-from burnish._model.lm import LMResponse, Usage
 from burnish._runtime.within import Within
 from burnish.errors import UsageError
 
@@ -100,19 +99,11 @@ class Account:
     token: trio.lowlevel.TrioToken | None = None
     """The event loop of the run: how sync code in a foreign thread finds its way back."""
 
-    def book(self, role: str, response: LMResponse | None) -> RoleSpend:
-        """Book one request that was made; None where it brought no answer."""
-        cost = None if response is None else response.cost
-        spent = RoleSpend(
-            requests=1,
-            usage=Usage() if response is None else response.usage,
-            cost=ZERO if cost is None else cost,
-            unpriced=1 if cost is None else 0,
-        )
+    def book(self, role: str, spent: RoleSpend, model: str = "") -> None:
+        """Book a request that was made, and the id of the model that answered it."""
         self.calls[role] = self.calls.get(role, RoleSpend()) + spent
-        if response is not None and response.model:
-            self.models[response.model] = None
-        return spent
+        if model:
+            self.models[model] = None
 
 
 def current_account() -> Account | None:
