@@ -5,7 +5,7 @@ from burnish._edges.handle import RunHandle as RunHandle
 from burnish._edges.holdout import TestResult as TestResult
 from burnish._edges.plugins import PluginInfo as PluginInfo
 from burnish._edges.plugins import PluginManager as PluginManager
-from burnish._edges.run import Result as Result
+from burnish._edges.result import Result as Result
 from burnish._edges.run import aoptimize as aoptimize
 from burnish._edges.run import optimize as optimize
 from burnish._edges.saved import Saved as Saved

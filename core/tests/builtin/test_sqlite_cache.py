@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from burnish import abc
 from burnish._builtin import _sqlite_file
 from burnish._builtin.sqlite import SqliteCache, SqliteOptions, open_sqlite
+from burnish._runtime.run_store import open_run_store
 from burnish.errors import ConfigError, StoreError, UsageError
 from burnish.testing._conformance_cache import ask, batch, key, record
 
@@ -309,3 +310,17 @@ async def test_record_that_is_no_text_is_refused_alone(tmp_path: Path) -> None:
             with pytest.raises(UsageError, match="text"):
                 await cache.put_many(broken)
         assert {key(5)} == set(await cache.get_many(ask([1, 2, 5])))
+
+
+async def test_a_run_store_is_no_damaged_cache(tmp_path: Path) -> None:
+    """Named by mistake it is called what it is, left as it is, and a file beside it is used."""
+    async with open_run_store(tmp_path / "run.db"):
+        pass
+    before = (tmp_path / "run.db").read_bytes()
+    with capture_logs() as logs:
+        async with open_sqlite(SqliteOptions(path="run.db"), env(tmp_path)) as cache:
+            assert "run.1.db" == cache.path.name
+    assert ["is the run store of a run, not a cache"] == [
+        line["event"].split(";")[0].partition("run.db ")[2] for line in logs if line["log_level"] == "warning"
+    ]
+    assert before == (tmp_path / "run.db").read_bytes()

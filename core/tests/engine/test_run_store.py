@@ -14,9 +14,11 @@ import trio
 import trio.testing
 
 from burnish import Spend
+from burnish._builtin.sqlite import SqliteOptions, open_sqlite
 from burnish._model.codec import CODEC_VERSION
 from burnish._model.events import CandidateRegistered, Charged, Event, RunStarted, Warned
 from burnish._runtime.run_store import RunStore, open_run_store, read_events
+from burnish.abc import CachePut, Environment
 from burnish.errors import StoreError
 
 from ._kit import told
@@ -212,7 +214,16 @@ async def test_a_foreign_or_newer_file_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(newer) as connection:
         connection.execute(f"PRAGMA user_version={CODEC_VERSION + 1}")
     connection.close()
-    for path, why in ((foreign, "not a run store"), (marked, "not a run store"), (newer, "upgrade burnish")):
+    cache = tmp_path / "cache.db"
+    async with open_sqlite(SqliteOptions(path=str(cache)), Environment()) as open_cache:
+        await open_cache.put_many(CachePut(records=()))
+    cases = (
+        (foreign, "a database, but not a run store"),
+        (marked, "a database, but not a run store"),
+        (cache, "a cache of burnish, but not a run store"),
+        (newer, "upgrade burnish"),
+    )
+    for path, why in cases:
         before = path.read_bytes()
         with pytest.raises(StoreError, match=why) as caught:
             async with open_run_store(path):

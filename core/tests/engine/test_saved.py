@@ -27,15 +27,23 @@ RICH = (
 
 @pytest.mark.parametrize("candidate", [Candidate(), told("answer", "short"), RICH])
 def test_a_saved_candidate_comes_back(candidate: Candidate, tmp_path: Path) -> None:
-    """Round trip by content, scores and readable texts included; half a surrogate pair is no obstacle."""
+    """Round trip by content, scores and readable texts included; half a surrogate pair is no obstacle.
+
+    The texts are those that the program will show: the declared one where the candidate clears an override.
+    """
     path = tmp_path / "best.json"
-    save(path, candidate, {"answer": b.Parameter(name="answer", instruction="seed")}, validation=0.5, baseline=None)
+    parameters = {
+        "answer": b.Parameter(name="answer", instruction="seed"),
+        "other": b.Parameter(name="other", instruction="set by hand", default_instruction="declared"),
+    }
+    save(path, candidate, parameters, validation=0.5, baseline=None)
     saved = b.load(path)
     assert (candidate, candidate.stable_hash) == (saved.candidate, saved.candidate.stable_hash)
     assert ({"validation": 0.5, "baseline": None}, str(path)) == (saved.scores, saved.path)
     overlay = candidate.overlays.get("answer")
     text = "seed" if overlay is None else overlay.instruction
-    assert {"answer": text} == json.loads(path.read_text("utf-8"))["texts"]
+    other = "declared" if candidate is RICH else "set by hand"
+    assert {"answer": text, "other": other} == json.loads(path.read_text("utf-8"))["texts"]
 
 
 def test_applying_is_all_or_nothing(tmp_path: Path) -> None:

@@ -13,13 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from burnish._runtime.files import CACHE_ID, RUN_STORE_ID
 from burnish._runtime.log import Log
 from burnish.errors import StoreError
 
 T = TypeVar("T")
 
-APPLICATION_ID = 0x6275726E
-"""What SQLite's header says of whose file it is: "burn"."""
 SCHEMA = 1
 """SQLite's `user_version`; a file with a higher one was written by a later burnish."""
 BUSY_TIMEOUT = 5.0
@@ -197,18 +196,19 @@ def _not_ours(path: Path) -> str | None:
         return "is not an SQLite file"
     if len(header) < 100:
         return "is damaged (cut off)"
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        return "is the SQLite file of another application"
-    return None
+    owner = int.from_bytes(header[68:72], "big")
+    if owner == RUN_STORE_ID:
+        return "is the run store of a run, not a cache"
+    return None if owner == CACHE_ID else "is the SQLite file of another application"
 
 
 def _make_ours(connection: sqlite3.Connection) -> None:
     """Write header and table, in one transaction and before the write-ahead log is on; or see that they are there."""
-    if _pragma(connection, "application_id") != APPLICATION_ID:
+    if _pragma(connection, "application_id") != CACHE_ID:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if _pragma(connection, "application_id") != APPLICATION_ID:
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            if _pragma(connection, "application_id") != CACHE_ID:
+                connection.execute(f"PRAGMA application_id = {CACHE_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA}")
                 connection.execute(_TABLE)
             connection.execute("COMMIT")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -10,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import ModuleType
 
 import attrs
 import trio
@@ -18,14 +18,9 @@ import trio
 from burnish import abc
 from burnish._model import codec
 from burnish._model.events import Event
+from burnish._runtime.files import try_lock, warn_without_locks
 from burnish.errors import StoreError
 from burnish.hookspecs import hookimpl
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # not POSIX: then only one process at once may write a file
 
 _HEAD = re.compile(rb'\{"n":(\d+),"run":("(?:[^"\\]|\\.)*"),"event":')
 _START = b'{"n":'
@@ -102,24 +97,18 @@ def _locked(path: Path) -> Iterator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
-        if fcntl is not None:
-            _lock(fcntl, file)
+        _lock(file)
         yield file
     finally:
         os.close(file)
 
 
-def _lock(fcntl: ModuleType, file: int) -> None:
+def _lock(file: int) -> None:
     deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
+    while not try_lock(file):
+        if time.monotonic() >= deadline:
+            raise BlockingIOError(errno.EWOULDBLOCK, "another process holds its lock")
+        time.sleep(0.01)
 
 
 def _append(file: int, end: int, data: bytes) -> None:
@@ -170,7 +159,9 @@ def _lines_from_end(file: int, end: int) -> Iterator[bytes]:
 @asynccontextmanager
 async def open_jsonl(options: JsonlOptions | None, env: abc.Environment) -> AsyncIterator[JsonlSink]:
     """Make the sink of a file; the file is made with the first batch, and each batch is on disk when told."""
-    yield JsonlSink(_file(options or JsonlOptions(), env))
+    path = _file(options or JsonlOptions(), env)
+    warn_without_locks(path)
+    yield JsonlSink(path)
 
 
 def _file(options: JsonlOptions, env: abc.Environment) -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from burnish._model.canonical import JsonMap
-from burnish._runtime.files import json_text, write_atomic
+from burnish._runtime.files import try_lock, warn_without_locks
 from burnish.errors import StoreError, UsageError
 
 LOCK, STORE, BEST, RESULT = "burnish.lock", "run.db", "best.json", "result.json"
@@ -18,32 +17,53 @@ LOCK, STORE, BEST, RESULT = "burnish.lock", "run.db", "best.json", "result.json"
 
 @contextmanager
 def claimed(run_dir: Path | None) -> Iterator[Path | None]:
-    """Make a run directory and hold it for this process.
+    """Make a run directory and hold it for this process; where no run begins in it, it is left as it was.
 
     Raises `StoreError` where it cannot be made or another process holds it, `UsageError` where it holds a run already.
     """
     if run_dir is None:
         yield None
         return
+    made = not run_dir.exists()
+    with _locked(run_dir):
+        if (run_dir / STORE).exists():
+            raise UsageError(f"{run_dir} holds a run already; choose another directory")
+        try:
+            yield run_dir
+        finally:
+            if not (run_dir / STORE).exists():
+                with suppress(OSError):
+                    (run_dir / LOCK).unlink()
+                    if made:
+                        run_dir.rmdir()
+
+
+@contextmanager
+def _locked(run_dir: Path) -> Iterator[None]:
+    warn_without_locks(run_dir)
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        handle = os.open(run_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(run_dir / LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     except OSError as error:
         raise StoreError(
             f"the run directory {run_dir} cannot be made: {error.strerror or error}; choose another", path=str(run_dir)
         ) from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        # the file may have been taken away by who held it until now: then this lock keeps nobody out
+        if not try_lock(handle) or not _is_at(handle, run_dir / LOCK):
             raise StoreError(
                 f"another process runs in {run_dir}; wait for it or choose another directory", path=str(run_dir)
-            ) from None
-        if (run_dir / STORE).exists():
-            raise UsageError(f"{run_dir} holds a run already; choose another directory")
-        yield run_dir
+            )
+        yield
     finally:
         os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except OSError:
+        return False
 
 
 def write_lock(run_dir: Path, facts: JsonMap) -> None:
@@ -57,8 +77,3 @@ def write_lock(run_dir: Path, facts: JsonMap) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise StoreError(f"{run_dir / LOCK} cannot be written: {error.strerror or error}", path=str(run_dir)) from error
-
-
-def write_json(path: Path, form: JsonMap) -> None:
-    """Write a JSON file whole or not at all."""
-    write_atomic(path, json_text(form))

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from burnish._model.candidate import Candidate, candidate_from_json
+from burnish._model.candidate import Candidate, Overlay, candidate_from_json
 from burnish._model.canonical import JsonMap, hex64
 from burnish._model.parameter import Parameter
 from burnish._runtime.files import json_text, write_atomic
@@ -44,9 +44,9 @@ def save(path: Path, candidate: Candidate, parameters: Mapping[str, Parameter], 
     """Write `best.json`: the candidate, and the texts it results in, for people to read."""
     texts: JsonMap = {}
     for name, parameter in parameters.items():
-        overlay = candidate.overlays.get(name)
-        changed = overlay is not None and overlay.instruction is not None
-        texts[name] = overlay.instruction if overlay is not None and changed else parameter.instruction
+        overlay = candidate.overlays.get(name, Overlay())
+        kept = parameter.default_instruction if overlay.clear_instruction else parameter.instruction
+        texts[name] = kept if overlay.instruction is None else overlay.instruction
     form: JsonMap = {
         "format": FORMAT,
         "version": VERSION,

@@ -10,7 +10,6 @@ import attrs
 
 from burnish import abc
 from burnish._edges.compose import Composition
-from burnish._model.budget import Budget
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, JsonMap, fingerprint
 from burnish._model.example import Example, make_examples
@@ -34,7 +33,6 @@ class Setup:
     metric: Any
     strategies: Sequence[Any]
     models: Mapping[str, Any]
-    budget: Budget
     seed: int
     config: EngineConfig
     metric_info: abc.MetricInfo
@@ -42,44 +40,44 @@ class Setup:
     warnings: tuple[str, ...] = ()
 
 
-async def compose(
-    parts: Composition,
-    program: Any,
-    trainset: Sequence[Any],
-    valset: Sequence[Any] | None,
-    testset: Sequence[Any] | None,
-    metric: Any,
-    strategy: Any,
-    budget: Budget,
-    seed: int,
-    models: Mapping[str, Any] | Any | None,
-    concurrency: int,
-) -> Setup:
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What a caller asks for, as it was given: components are names, `Use`s or objects."""
+
+    program: Any
+    trainset: Sequence[Any]
+    valset: Sequence[Any] | None
+    testset: Sequence[Any] | None
+    metric: Any
+    strategy: Any
+    models: Mapping[str, Any] | Any | None
+    seed: int
+    config: EngineConfig
+
+
+async def compose(parts: Composition, wanted: Wanted) -> Setup:
     """Open metric, strategies and models, copy the program, and read all rows. Raises usage and plugin errors."""
-    target = as_target(program)
+    target = as_target(wanted.program)
     copy = getattr(target, "copy", None)
-    train, val, test = list(trainset), list(valset or ()), list(testset or ())
+    train, val, test = list(wanted.trainset), list(wanted.valset or ()), list(wanted.testset or ())
     if not train:
         raise UsageError("the trainset is empty; a strategy has nothing to learn from")
-    chain = strategy if isinstance(strategy, (list, tuple)) else [strategy]
+    chain = wanted.strategy if isinstance(wanted.strategy, (list, tuple)) else [wanted.strategy]
     if not chain:
         raise UsageError("no strategy was given")
     sets = _examples(target, trainset=train, valset=val, testset=test)
-    opened = await parts.open("metric", metric)
+    metric = await parts.open("metric", wanted.metric)
     return Setup(
         target=target if copy is None else copy(),
         train=train,
         val=val,
         test=test,
-        metric=opened,
-        metric_info=MetricRunner(opened, Invoker(concurrency)).info,
+        metric=metric,
+        metric_info=MetricRunner(metric, Invoker(wanted.config.concurrency)).info,
         strategies=[await parts.open("strategy", one) for one in chain],
-        models=await parts.models(models),
-        budget=budget,
-        seed=seed,
-        config=EngineConfig(
-            concurrency=concurrency, budget=budget, keep_traces="all", preflight=True, max_failures_in_row=16
-        ),
+        models=await parts.models(wanted.models),
+        seed=wanted.seed,
+        config=wanted.config,
         warnings=tuple(_overlaps(*sets)),
     )
 
@@ -131,11 +129,11 @@ def problem_of(setup: Setup, examples: tuple[Example, ...]) -> abc.Problem:
 def refuse_useless_budget(setup: Setup, plans: Sequence[Plan]) -> None:
     """Refuse a budget that cannot be kept, or that cannot pay one round of the first strategy beside the test."""
     for name in ("max_requests", "max_tokens", "max_cost"):
-        if setup.target.metering == "opaque" and getattr(setup.budget, name) is not None:
+        if setup.target.metering == "opaque" and getattr(setup.config.budget, name) is not None:
             raise UsageError(f"{name} cannot be kept: this program's model calls cannot be seen; cap max_metric_calls")
     needed = plans[0].minimum + 2 * len(setup.test)
     for name in ("max_metric_calls", "max_lm_calls"):
-        cap = getattr(setup.budget, name)
+        cap = getattr(setup.config.budget, name)
         if cap is not None and cap < needed:
             raise BudgetRefusedError(
                 f"{name} = {cap} buys nothing: one round needs {plans[0].minimum} rollouts and the test of "

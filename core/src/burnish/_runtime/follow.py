@@ -43,12 +43,12 @@ class Follower:
         return not behind
 
     async def _deliver(self) -> bool:
-        events = await self._store.read(self._cursor)
-        if not events:
-            return True
         try:
+            events = await self._store.read(self._cursor)
+            if not events:
+                return True
             await self._sink.deliver(abc.Delivery(run=self._run, events=tuple(events)))
-        except Exception as error:
+        except Exception as error:  # also where the store cannot be read: following a run never breaks it
             if not self._told:
                 self._told = True
                 log.warning("a sink failed; its events will come again", sink=self._name, error=first_line(error))

@@ -11,9 +11,8 @@ import trio
 
 from burnish._model.codec import CODEC_VERSION, dumps, loads
 from burnish._model.events import Event
+from burnish._runtime.files import CACHE_ID, RUN_STORE_ID
 from burnish.errors import StoreError
-
-APPLICATION_ID = 0x6275726E  # "burn"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
@@ -41,6 +40,7 @@ class RunStore:
         self._committed = 0
         self._lock = trio.Lock()
         self._thread = trio.CapacityLimiter(1)
+        self._decoding = trio.CapacityLimiter(1)
         self._grown = trio.Event()
         self._connection: sqlite3.Connection | None = None
 
@@ -88,7 +88,8 @@ class RunStore:
     async def read(self, after: int, limit: int = 500) -> list[tuple[int, Event]]:
         """Give committed events after a number, in order."""
         rows = await trio.to_thread.run_sync(self._select, after, limit, limiter=self._thread)
-        return [(number, loads(body, Event)) for number, body in rows]  # type: ignore[arg-type]
+        # 500 landings take 0.1 s to decode: not on the loop, and not where the next commit waits for its turn
+        return await trio.to_thread.run_sync(_decoded, rows, limiter=self._decoding)
 
     def _commit(self, rows: Sequence[tuple[int, str, str | None, str | None, str]]) -> None:
         with self._guard() as connection, connection:
@@ -112,7 +113,7 @@ class RunStore:
             _check_ours(connection, target)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA application_id={RUN_STORE_ID}")
             connection.execute(f"PRAGMA user_version={CODEC_VERSION}")
             connection.executescript(_SCHEMA)
             (last,) = connection.execute("SELECT COALESCE(MAX(n), 0) FROM events").fetchone()
@@ -134,13 +135,18 @@ class RunStore:
             self._connection = None
 
 
+def _decoded(rows: Sequence[tuple[int, str]]) -> list[tuple[int, Event]]:
+    return [(number, loads(body, Event)) for number, body in rows]  # type: ignore[arg-type]
+
+
 def _check_ours(connection: sqlite3.Connection, path: str) -> None:
     """Refuse a database that is none of ours, or a newer one, before anything is written into it."""
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    if owner != APPLICATION_ID and (owner or version or tables):
-        raise StoreError(f"{path} is a database, but not a run store of burnish; it was left alone", path=path)
+    if owner != RUN_STORE_ID and (owner or version or tables):
+        what = "a cache of burnish" if owner == CACHE_ID else "a database"
+        raise StoreError(f"{path} is {what}, but not a run store of burnish; it was left alone", path=path)
     if version > CODEC_VERSION:
         raise StoreError(
             f"the run store {path} has version {version}; this burnish reads up to {CODEC_VERSION}: upgrade burnish",
@@ -168,14 +174,18 @@ class _Guard:
 @asynccontextmanager
 async def open_run_store(path: Path | None) -> AsyncIterator[RunStore]:
     """Open the run store at `path` (None: in memory); what is appended is committed before it closes."""
-    store = RunStore(path)
+    store, failed = RunStore(path), True
     await trio.to_thread.run_sync(store._open, limiter=store._thread)
     try:
         yield store
+        failed = False
     finally:
         with trio.CancelScope(shield=True):
             try:
                 await store.flush()
+            except StoreError:
+                if not failed:  # else what went wrong first is the news
+                    raise
             finally:
                 await trio.to_thread.run_sync(store._close, limiter=store._thread)
 

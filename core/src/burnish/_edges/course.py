@@ -1,0 +1,256 @@
+"""The course of a run: search, choose, test, save. Whatever ends it, what was found is kept and told."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from burnish import abc
+from burnish._edges.handle import RunHandle
+from burnish._edges.holdout import TestResult, compare_on_test
+from burnish._edges.result import Choice, Result, choose, installed
+from burnish._edges.run_dir import BEST, STORE, write_lock
+from burnish._edges.saved import save
+from burnish._edges.setup import Setup, facts_of, problem_of
+from burnish._model.events import RunEnded, RunStarted
+from burnish._model.report import Report
+from burnish._runtime.engine import Engine
+from burnish._runtime.evaluator import Evaluator
+from burnish._runtime.fanout import gather, services
+from burnish._runtime.follow import Follower
+from burnish._runtime.journal import RunJournal
+from burnish._runtime.ledger import Ledger
+from burnish._runtime.log import bound as bound_to_log
+from burnish._runtime.run_store import RunStore, open_run_store
+from burnish.errors import BurnishError, MetricError, RunStoppedError, StoreError, first_line
+
+
+@attrs.frozen(kw_only=True)
+class Parts:
+    """The components that a run uses beside those of its setup."""
+
+    cache: abc.Cache | None
+    executor: abc.Executor | None
+    meter: abc.Meter | None
+    sinks: Sequence[tuple[str, abc.Sink]]
+
+
+@attrs.frozen(kw_only=True)
+class Course:
+    """One run under way."""
+
+    setup: Setup
+    parts: Parts
+    directory: Path | None
+    handle: RunHandle
+    watched: bool
+    """Whether somebody reads the handle's events; without a reader they would only pile up."""
+
+
+async def run(course: Course) -> Result:
+    """Search, test, and give what was found.
+
+    Raises what ended the run early; an error of burnish then holds what was found as `result`. The sinks get what is
+    left in any case, for at most five seconds, which a cancellation waits for.
+    """
+    name, directory = uuid.uuid4().hex[:12], course.directory
+    async with open_run_store(None if directory is None else directory / STORE) as store:
+        followers = [Follower(store, sink, name, label) for label, sink in course.parts.sinks]
+        try:
+            evaluator = await _evaluator(course, store, name)
+            with bound_to_log(run=name):
+                async with services(*(follower.follow for follower in followers)):
+                    return await _search_and_test(course, evaluator)
+        finally:
+            with trio.CancelScope(shield=True), contextlib.suppress(StoreError):  # the store says it when it closes
+                await store.flush()
+                await gather([follower.drain for follower in followers])
+
+
+async def _evaluator(course: Course, store: RunStore, run: str) -> Evaluator:
+    setup, parts = course.setup, course.parts
+    evaluator = Evaluator(
+        [*setup.val, *setup.train],
+        setup.metric,
+        setup.config,
+        cache=parts.cache,
+        executor=parts.executor,
+        ledger=Ledger(setup.config.budget, meter=parts.meter, run=run),
+        journal=RunJournal(store, course.handle._put if course.watched else None),
+        models=setup.models,
+    )
+    facts = facts_of(setup, evaluator)
+    if course.directory is not None:
+        await trio.to_thread.run_sync(write_lock, course.directory, facts)
+    evaluator.emit(RunStarted(run=run, facts=facts))
+    for warning in setup.warnings:
+        evaluator.warn("overlap", warning)
+    return evaluator
+
+
+async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
+    setup, end = course.setup, _End()
+    evaluator.ledger.set_aside(2 * len(setup.test))
+    reports: list[Report] = []
+    searched = await _phase(course.handle, end, partial(_search, setup, evaluator, reports))
+    found = choose(setup, evaluator, reports)
+    with end.keeping():
+        await _save(course, found)
+    evaluator.ledger.set_aside(0)
+    test: TestResult | None = None
+    if setup.test and end.reason is None:
+        test = await _phase(course.handle, end, partial(_test, course, evaluator, found))
+    if not found.best.is_empty and not hasattr(setup.target, "install"):
+        evaluator.warn(
+            "not installed",
+            f"{type(setup.target).__name__} has no `install`: the result's program is the target as it was given, "
+            "without the winner, which is the result's `candidate`",
+        )
+    reason = end.reason or str(searched)
+    evaluator.emit(RunEnded(stop_reason=reason, best=found.best))
+    with end.keeping():
+        await evaluator.flush()
+    return _told(course, end, partial(_result, course, evaluator, found, tuple(reports), test, reason))
+
+
+def _result(
+    course: Course,
+    evaluator: Evaluator,
+    found: Choice,
+    reports: tuple[Report, ...],
+    test: TestResult | None,
+    stop_reason: str,
+) -> Result:
+    return Result(
+        program=installed(course.setup.target, found.best),
+        candidate=found.best,
+        baseline=found.baseline_score,
+        best=found.best_score,
+        test=test,
+        spend=evaluator.ledger.spend,
+        reports=reports,
+        stop_reason=stop_reason,
+        run_dir=course.directory,
+        warnings=tuple(w.message for w in evaluator.state.warnings),
+    )
+
+
+def _told(course: Course, end: _End, make: Callable[[], Result]) -> Result:
+    """Give the result, or raise what ended the run with the result in it."""
+    error = end.error
+    if error is None:
+        return make()
+    kept = []
+    if isinstance(error, BurnishError):
+        with contextlib.suppress(Exception):  # a target's own `install`: what ended the run is the news
+            error.result = make()
+            kept.append("in this error's `result`")
+    if course.directory is not None and (course.directory / BEST).exists():
+        kept.append(f"in {course.directory / BEST}")
+    if kept:
+        error.add_note(f"The best candidate so far is {' and '.join(kept)}.")
+    raise error
+
+
+async def _save(course: Course, found: Choice) -> None:
+    if course.directory is not None:
+        write = partial(
+            save,
+            course.directory / BEST,
+            found.best,
+            course.setup.target.parameters(),
+            validation=found.best_score,
+            baseline=found.baseline_score,
+        )
+        await trio.to_thread.run_sync(write)
+
+
+async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> str:
+    """Run the strategies in a row, each from the best so far; gives the stop reason of the last."""
+    engine = Engine(evaluator, setup.target)
+    problem = problem_of(setup, evaluator.examples)
+    for number, strategy in enumerate(setup.strategies):
+        with engine.step("stage", number):
+            report = await strategy.compile(engine, problem)
+        reports.append(report)
+        problem = attrs.evolve(problem, start=report.best)
+    return reports[-1].stop_reason
+
+
+async def _test(course: Course, evaluator: Evaluator, found: Choice) -> TestResult:
+    setup = course.setup
+    config = attrs.evolve(setup.config, preflight=False)
+    return await compare_on_test(
+        evaluator, setup.target, setup.test, setup.metric, setup.start, found.best, config,
+        course.parts.executor, setup.models,
+    )
+
+
+# --- ends -------------------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class _End:
+    """Why a run ends before its end, if it does: the first reason counts."""
+
+    reason: str | None = None
+    error: Exception | None = None
+
+    def failed(self, error: Exception) -> None:
+        """Take in what went wrong."""
+        why = str(error) if isinstance(error, (MetricError, RunStoppedError)) else first_line(error)
+        self.reason, self.error = self.reason or f"stopped: {why}", self.error or error
+
+    @contextlib.contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Take in what the block raises, so that what comes after it is done all the same."""
+        try:
+            yield
+        except Exception as error:
+            self.failed(_single(error))
+
+
+async def _phase(handle: RunHandle, end: _End, call: Callable[[], Awaitable[Any]]) -> Any:
+    """Run a part of the run that the handle may cancel; None where it did not get to its end."""
+    done = False
+    with end.keeping(), trio.CancelScope() as scope:
+        handle._enter(scope)
+        try:
+            value = await call()
+            done = True
+        finally:
+            handle._leave()
+    if done:
+        return value
+    end.reason = end.reason or "cancelled"
+    return None
+
+
+def _single(error: Exception) -> Exception:
+    decided = decisive(error) if isinstance(error, ExceptionGroup) else error
+    return decided if isinstance(decided, Exception) else error
+
+
+def decisive(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Give the one error to raise for several at once: an interrupt, or the first of ours; else all of them."""
+    leaves = list(_leaves(group))
+    for kind in (KeyboardInterrupt, trio.Cancelled):
+        for leaf in leaves:
+            if isinstance(leaf, kind):
+                return leaf
+    return leaves[0] if len(leaves) == 1 or all(isinstance(leaf, BurnishError) for leaf in leaves) else group
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from _leaves(inner)
