@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import trio.testing
 
 import burnish as b
 from burnish import Complete, EngineConfig, EvalEngine, RolloutStatus, errors
+from burnish._runtime.rollout import blame
 from burnish.abc import ModelLimits
 from burnish.testing import ScriptedModel
 
@@ -58,13 +60,18 @@ MODEL_FAULTS = [
 
 
 @pytest.mark.parametrize(("error", "status"), MODEL_FAULTS, ids=lambda value: getattr(type(value), "__name__", ""))
-@pytest.mark.parametrize("form", ["bare", "wrapped", "grouped"])
+@pytest.mark.parametrize("form", ["bare", "wrapped", "handled", "grouped"])
 async def test_who_is_to_blame(error: BaseException, status: RolloutStatus, form: str) -> None:
     """E86: what the transport did is unscored, not cached; what the candidate did is a verdict, whatever wraps it."""
 
     async def act(q: Any, instruction: str) -> Any:
         if form == "wrapped" and isinstance(error, errors.ModelError):
             raise RuntimeError("the client failed") from error
+        if form == "handled" and isinstance(error, errors.ModelError):
+            try:
+                raise error
+            except Exception:
+                raise RuntimeError("step failed")  # noqa: B904 (as most people write it)
         if form == "grouped" and isinstance(error, Exception):
             raise ExceptionGroup("both calls failed", [error, ExceptionGroup("inner", [error])])
         raise error
@@ -78,6 +85,52 @@ async def test_who_is_to_blame(error: BaseException, status: RolloutStatus, form
     assert (0.0 if verdict else None) == evaluation.mean()
     await engine.evaluate(program, index)
     assert (2 if verdict else 4) == len(program.ran)
+
+
+async def test_a_program_takes_an_error_on_itself_with_from_none() -> None:
+    """`raise ... from None` says that what was handled is no part of it; a ring of contexts ends."""
+
+    async def act(q: Any, instruction: str) -> Any:
+        try:
+            raise errors.ModelServerError("502")
+        except Exception as error:
+            mine = RuntimeError("the second try failed too")
+            mine.__context__, error.__context__ = error, mine
+            raise mine from None
+
+    engine = EvalEngine(rows(1), always)
+    evaluation = evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate())))
+    assert ([RolloutStatus.AGENT_FAILED], [0.0]) == ([r.status for r in evaluation.rollouts], evaluation.scores())
+    first, second = errors.ModelServerError("502"), RuntimeError("step failed")
+    first.__context__, second.__context__ = second, first
+    assert first is blame(second)
+
+
+@pytest.mark.parametrize("where", ["program", "metric"])
+def test_what_the_caller_handles_is_no_part_of_a_rollout(where: str) -> None:
+    """All errors of a run that was started in an `except` block, say on another model, have that one as context."""
+
+    async def act(q: Any, instruction: str) -> Any:
+        if where == "program":
+            raise ValueError("a bug")
+
+    def judge(example: Any, prediction: Any) -> float:
+        raise ValueError("a bug")
+
+    async def run() -> b.RolloutOutcome:
+        engine = EvalEngine(rows(1), judge if where == "metric" else always)
+        with contextlib.suppress(errors.MetricError):
+            return evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate()))).rollouts[0]
+        raise AssertionError("the metric failed") from None
+
+    try:
+        raise errors.ModelServerError("the first model is down")
+    except errors.ModelServerError:
+        if where == "program":
+            assert RolloutStatus.AGENT_FAILED is trio.run(run).status
+        else:
+            with pytest.raises(AssertionError, match="the metric failed"):
+                trio.run(run)
 
 
 async def test_missing_credentials_cost_one_call() -> None:

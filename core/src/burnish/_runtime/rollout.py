@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -146,6 +147,7 @@ class RolloutJob:
         )
         injection = Injection(candidate=self.candidate, source=self.example.fingerprint)
         failed: RolloutRecord | None = None
+        handled = sys.exception()  # what the caller of the run is handling: it stands in each error's context here
         with recording(meta) as recorder, injected(injection):
             scope = trio.CancelScope()
             if around.timeout is not None:
@@ -154,7 +156,7 @@ class RolloutJob:
                 with nullcontext() if around.timeout is None else scope:
                     self.prediction = await around.target.run(self.inputs, self.candidate)
             except (Exception, SystemExit) as error:
-                failed = self._failure(error)
+                failed = self._failure(error, handled)
             except BaseExceptionGroup as group:  # cancelled, and the program failed on its way out
                 raise group.subgroup(lambda e: not isinstance(e, (Exception, BaseExceptionGroup))) or group from None
             if failed is not None:
@@ -185,13 +187,14 @@ class RolloutJob:
 
     async def _score(self, draft: _Draft) -> None:
         metric, trace = self.around.metric, draft.trace or Trace()
+        handled = sys.exception()
         try:
             with injected(None), unrecorded():
                 value = await metric.evaluate(self.example, self.prediction, trace)
                 spans = await metric.evaluate_spans(self.example, self.prediction, trace)
         except MetricError as error:
             await trio.lowlevel.checkpoint_if_cancelled()
-            cause = blame(error)
+            cause = blame(error, handled)
             if isinstance(cause, BudgetExceededError):
                 draft.fault = _fault(cause, "budget")
             elif isinstance(cause, ModelError):
@@ -206,8 +209,8 @@ class RolloutJob:
         if draft.trace is not None:
             draft.trace = draft.trace.with_span_evals(spans)
 
-    def _failure(self, raised: BaseException) -> RolloutRecord:
-        error = blame(raised)
+    def _failure(self, raised: BaseException, handled: BaseException | None) -> RolloutRecord:
+        error = blame(raised, handled)
         if isinstance(error, BudgetExceededError):
             return RolloutRecord(status=RolloutStatus.REJECTED, fault=_fault(error, "budget"))
         if isinstance(error, ModelError) and not isinstance(error, _VERDICTS):
@@ -220,30 +223,34 @@ class RolloutJob:
         )
 
 
-def blame(error: BaseException) -> BaseException:
-    """Find the error that says whose fault it was: of what is grouped or given as cause, a cap's or the model's.
+def blame(error: BaseException, handled: BaseException | None = None) -> BaseException:
+    """Find the error that says whose fault it was: of what is grouped, given as cause or was being handled.
 
-    A program that lets two calls run at once raises them as a group, and many wrap what their client raised
-    (`raise ... from error`): neither makes a broken connection the candidate's fault.
+    A program that lets two calls run at once raises them as a group, and many wrap what their client raised, with
+    `from error` or without: neither makes a broken connection the candidate's fault. `raise ... from None` says that
+    the error stands alone. What was `handled` before the program began has no part in it.
     """
-    inside = list(_inside(error))
+    inside = list(_inside(error, handled))
     capped = [one for one in inside if isinstance(one, BudgetExceededError)]
     model = [one for one in inside if isinstance(one, ModelError)]
     transport = [one for one in model if not isinstance(one, _VERDICTS)]
     return next(iter([*capped, *transport, *model]), unwrap(error))
 
 
-def _inside(error: BaseException) -> Iterator[BaseException]:
-    chain: list[BaseException] = []
-    while error not in chain:
-        chain.append(error)
-        yield error
-        if isinstance(error, BaseExceptionGroup):
-            for one in error.exceptions:
-                yield from _inside(one)
-        if error.__cause__ is None:
-            return
-        error = error.__cause__
+def _inside(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
+    """Give an error and those behind it, each once, the nearest first."""
+    behind, seen = [error], set() if handled is None else {id(handled)}
+    while behind:
+        one = behind.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        before = one.__cause__
+        if before is None and not one.__suppress_context__:
+            before = one.__context__
+        behind += [] if before is None else [before]
+        behind += reversed(one.exceptions) if isinstance(one, BaseExceptionGroup) else []
 
 
 def _fault(error: BaseException, where: str = "program") -> Fault:
