@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from burnish._model.lm import Usage
+from burnish._model.portable import Portable
 from burnish.errors import UsageError
 
 ZERO = Decimal(0)
@@ -47,9 +48,12 @@ class Budget:
     max_requests: int | None = attrs.field(default=None, validator=_cap)
     """Requests to model providers: every role, retries included."""
     max_tokens: int | None = attrs.field(default=None, validator=_cap)
-    """Tokens of all roles: no call starts once this many are recorded; those in flight may pass it."""
+    """Tokens of all roles. A rollout starts where the most that one has needed so far fits beside those in flight, and
+    no call starts once this many are recorded; a call that is longer than any before it may pass it."""
     max_cost: Decimal | None = attrs.field(default=None, converter=_money, validator=_cap)
-    """US dollars."""
+    """US dollars. Nobody knows a call's price before its answer, so each is taken for as dear as the dearest so far,
+    and a rollout for as dear as the dearest rollout; the first rollout runs alone. What may pass the cap: the first
+    calls, where the first rollout makes several at once, and by how much a call is dearer than all before it."""
     max_seconds: float | None = attrs.field(default=None, validator=_cap)
 
     @classmethod
@@ -119,7 +123,7 @@ def _roles(value: Mapping[str, RoleSpend]) -> Mapping[str, RoleSpend]:
 
 
 @attrs.frozen(kw_only=True)
-class Spend:
+class Spend(Portable):
     """What has been spent. `a + b` adds up."""
 
     metric_calls: int = 0

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from burnish._model.canonical import Json, JsonMap, canonical_bytes, fingerprint, hash64, to_json
+from burnish._model.portable import Portable
 from burnish.errors import UsageError
 
 
@@ -24,7 +25,7 @@ _WRAPPED = {"row", "source", "shadowed"}
 
 
 @attrs.frozen(eq=False)
-class Demo(Mapping[str, Json]):
+class Demo(Portable, Mapping[str, Json]):
     """A few-shot example: a flat row of input and output fields merged, and where it came from.
 
     It reads as the mapping that it is and equals any mapping of the same content.
@@ -116,7 +117,7 @@ def _overlays(value: Mapping[str, Overlay]) -> Mapping[str, Overlay]:
 
 
 @attrs.frozen
-class Candidate:
+class Candidate(Portable):
     """Overlays by predictor name. The empty candidate is the baseline: the program exactly as it is.
 
     Frozen: every `set_*` returns a new candidate.

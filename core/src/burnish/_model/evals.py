@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import attrs
 
+from burnish._model.portable import Portable
 from burnish.errors import UsageError
 
 
@@ -34,7 +35,7 @@ def _objectives(value: Mapping[str, object]) -> Mapping[str, float]:
 
 
 @attrs.frozen
-class Eval:
+class Eval(Portable):
     """A score, an optional text that explains it, and optional named objectives.
 
     Scores are 0 to 1 by convention and higher is better; a score that is not finite is refused here, so it can never
