@@ -41,17 +41,17 @@ PAGES = [parameter(p) for p in sorted([*(ROOT / "docs").glob("*.md"), *READMES])
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python blocks of a page run, in order, as one module; those that await run under trio."""
+    """The Python blocks of a page run, in order, as one module, to their last line; those that await run under trio."""
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with endpoint() as address:
-        source = code_of(page).replace(SHOWN_ENDPOINT, address)
+        source = f"{code_of(page).replace(SHOWN_ENDPOINT, address)}\nran_to_the_end = __name__\n"
         code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         pending = eval(code, module.__dict__)
         if inspect.iscoroutine(pending):
             trio.run(lambda: pending)
-    assert "__builtins__" in module.__dict__
+    assert module.__name__ == module.__dict__["ran_to_the_end"]
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
 """burnish tunes the texts of an LM program (instructions, demos, any prompt) against a metric.
 
 Start with `burnish.optimize`; to evaluate candidates yourself, with `burnish.EvalEngine`. Plugins: `burnish.abc` (the
-kinds), `burnish.hookspecs` (the hooks), `burnish.testing` (conformance). Importing this loads no plugin.
+kinds), `burnish.hookspecs` (the hooks), `burnish.events` (what happens in a run), `burnish.testing`
+(conformance). Importing this loads no plugin.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from burnish import abc as abc
     from burnish import errors as errors
+    from burnish import events as events
     from burnish import hookspecs as hookspecs
     from burnish import testing as testing
     from burnish import toolkit as toolkit
     from burnish._public import *  # noqa: F403 - names are added there
 else:
-    _MODULES = frozenset({"abc", "errors", "hookspecs", "testing", "toolkit"})
+    _MODULES = frozenset({"abc", "errors", "events", "hookspecs", "testing", "toolkit"})
 
     def __getattr__(name):
         """Import what was asked for: a module alone, everything else with the first name (PEP 562).

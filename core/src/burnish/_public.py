@@ -19,6 +19,15 @@ from burnish._model.candidate import Overlay as Overlay
 from burnish._model.evals import Eval as Eval
 from burnish._model.evals import average_score as average_score
 from burnish._model.example import Example as Example
+from burnish._model.example import make_examples as make_examples
+from burnish._model.feedback import Failure as Failure
+from burnish._model.feedback import Stage as Stage
+from burnish._model.feedback import Success as Success
+from burnish._model.feedback import classification_feedback as classification_feedback
+from burnish._model.feedback import code_pipeline_feedback as code_pipeline_feedback
+from burnish._model.feedback import multi_objective_feedback as multi_objective_feedback
+from burnish._model.feedback import retrieval_feedback as retrieval_feedback
+from burnish._model.feedback import string_similarity_feedback as string_similarity_feedback
 from burnish._model.matrix import ScoreMatrix as ScoreMatrix
 from burnish._model.outcome import BudgetExhausted as BudgetExhausted
 from burnish._model.outcome import CandidateEval as CandidateEval

@@ -7,7 +7,7 @@ object. Methods named in a kind's docstring as optional are declared by a capabi
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -263,6 +263,17 @@ class Target(Protocol):
     rollouts are seen) or `opaque`. `injection` says how a candidate reaches the program: `ambient` (read at render
     time from the rollout's scope), `copy` (one instrumented copy a candidate) or `apply` (written, and always restored,
     one candidate at a time).
+
+    Optional, each looked for by name:
+    `copy() -> Target`: a target over a copy, which `optimize` tunes and gives back; without it the one that was given
+    is tuned. `install(candidate)`: write a candidate into the program for good; without it a result's program is
+    without the winner, and the result warns. `program`: what a result's program is; without it the target itself.
+    `apply(candidate) -> undo` and `restore(undo)`: needed for `apply` injection, and only there; after `restore` the
+    fingerprint must be what it was. `check(candidate)`: raise `UsageError` for a candidate that the program cannot
+    take, before anything is spent. `bound()`: a context manager around each fan-out of an `ambient` or `copy` target,
+    for example to have calls from outside a rollout's scope raise. `opaque`: objects that the code holds and that have
+    no content identity; while there are any, nothing is cached beyond this process. `load_prediction(output)`: make a
+    prediction of an output that was stored as JSON, for the metric.
     """
 
     @property
@@ -403,5 +414,3 @@ KINDS: Mapping[str, int] = {
     "target": 1,
 }
 """The kinds, and the number of each one's API."""
-
-EventStream: TypeAlias = "AsyncIterator[Event]"

@@ -18,9 +18,9 @@ import attrs
 
 from burnish import abc
 from burnish._builtin._fields import label_and_answer
-from burnish._builtin.feedback import classification_feedback, string_similarity_feedback
 from burnish._model.canonical import fingerprint, to_json
 from burnish._model.evals import Eval
+from burnish._model.feedback import classification_feedback, string_similarity_feedback
 from burnish._model.trace import Trace
 from burnish.errors import ConfigError, UsageError
 from burnish.hookspecs import hookimpl

@@ -9,9 +9,7 @@ from typing import Any
 import attrs
 import trio
 
-from burnish import Budget, Candidate, Plan, Use
-from burnish._model.example import make_examples
-from burnish._runtime.target import as_target
+from burnish import Budget, Candidate, Plan, Use, as_target, make_examples
 from burnish.abc import MetricInfo, Problem, Strategy
 from burnish_cli import text
 from burnish_cli.config import SPLITS

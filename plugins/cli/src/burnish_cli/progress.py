@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from burnish._model.events import Event
+from burnish.events import Event
 from burnish_cli import text
 from burnish_cli.tally import Figures, Tally
 

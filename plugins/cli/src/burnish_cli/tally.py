@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import attrs
 
 from burnish import Budget, Spend
-from burnish._model.events import CandidateRegistered, Event, Refused, RolloutLanded, RunEnded, Warned
-from burnish._model.state import State
+from burnish.events import CandidateRegistered, Event, Refused, RolloutLanded, RunEnded, State, Warned
 from burnish_cli import text
 
 WINDOW = 30.0

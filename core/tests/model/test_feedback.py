@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burnish import errors
-from burnish._builtin.feedback import (
+from burnish._model.evals import Eval
+from burnish._model.feedback import (
     Failure,
     Stage,
     StageResult,
@@ -20,7 +21,6 @@ from burnish._builtin.feedback import (
     retrieval_feedback,
     string_similarity_feedback,
 )
-from burnish._model.evals import Eval
 
 
 def test_retrieval_lists_hits_and_misses_in_input_order() -> None:
