@@ -98,6 +98,29 @@ async def test_refusals_are_the_contents_fault(serve: Serve, answer: Answer) -> 
     assert (errors.ModelRefusedError, False, False) == (type(error), error.retryable, error.fatal)
 
 
+PAID = {"prompt_tokens": 9000, "completion_tokens": 500, "cost": 0.3}
+COSTLY = [
+    (chat(choices=[{"message": {"content": "On"}, "finish_reason": "content_filter"}], usage=PAID), 9500, "0.3"),
+    (chat(choices=[{"message": {"content": None, "refusal": "No."}}], usage=PAID), 9500, "0.3"),
+    (chat(choices=[], usage=PAID), 9500, "0.3"),
+    (chat(choices=[{"message": {"content": 5}}], usage=PAID), 9500, "0.3"),
+    (chat(error={"message": "upstream", "code": 502}, choices=None, usage=PAID), 9500, "0.3"),
+    (chat(usage={"prompt_tokens": "many", "cost": 0.3}), None, "0.3"),
+    (chat(choices=[], usage=None), None, None),
+    (Answer(body=b"<html>", headers={"x-litellm-response-cost": "0.02"}), None, "0.02"),
+]
+
+
+@pytest.mark.parametrize(("answer", "tokens", "cost"), COSTLY)
+async def test_an_unusable_reply_says_what_it_cost(
+    serve: Serve, answer: Answer, tokens: int | None, cost: str | None
+) -> None:
+    """A 200 that is filtered, refused or malformed is charged: its error holds the tokens and the cost it names."""
+    error = await failing(serve(answer))
+    assert tokens == (None if error.usage is None else error.usage.total)
+    assert cost == (None if error.cost is None else str(error.cost))
+
+
 BOMB = gzip.compress(bytes(20 * 2**20), 1)
 MALFORMED = [
     (Answer(body=b"<html>hello</html>"), "not JSON"),

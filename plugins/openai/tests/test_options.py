@@ -14,6 +14,7 @@ from burnish_openai import OpenAIModel, OpenAIOptions, _plugin, open_model
 
 from ._ask import ENV, KEY
 
+SECOND = "sk-body-77"
 URL = f"https://ann:pass-{KEY}@Gateway.example:8443/v1/?token=query-{KEY}"
 
 
@@ -78,6 +79,32 @@ async def test_unusable_key_is_refused_before_anything_is_sent(variables: dict[s
         async with open_model(OpenAIOptions(model="tiny"), Environment(variables=variables)):
             pass
     assert (True, False) == (words in str(caught.value), KEY in str(caught.value))
+
+
+@pytest.mark.parametrize("options", [{"api_key_env": KEY}, {"headers_env": {"Api-Key": KEY}}])
+async def test_a_key_in_place_of_its_variables_name_is_not_shown(options: dict[str, Any]) -> None:
+    """What is no variable's name may be the key itself: neither the error nor a repr quotes it."""
+    given = OpenAIOptions(model="tiny", **options)
+    with pytest.raises(ConfigError, match="must be the name of an environment variable") as caught:
+        async with open_model(given, ENV):
+            pass
+    assert (False, False) == (KEY in str(caught.value), KEY in repr(given))
+    assert "'OPENAI_API_KEY'" in repr(OpenAIOptions(model="tiny"))
+
+
+async def test_secrets_in_extra_are_digests() -> None:
+    """`identity` goes into traces and stores: texts under names of secrets are digests in it, which still differ."""
+    extra = {"user": "ann", "min_tokens": 5, "metadata": {"api_key": KEY, "tokens": [SECOND, {"a": KEY}]}}
+    model, other = await model_of(extra=extra), await model_of(extra={"metadata": {"api_key": f"{KEY}2"}})
+    shown, further = (dict[str, Any](one.identity)["extra"] for one in (model, other))
+    assert ("ann", 5) == (shown["user"], shown["min_tokens"])
+    texts = [json.dumps(dict(model.identity)), repr(model), repr(model.options)]
+    assert [] == [text for text in texts if "sk-" in text]
+    hidden = {shown["metadata"]["api_key"], shown["metadata"]["tokens"][0], further["metadata"]["api_key"]}
+    assert 3 == len(hidden)
+    assert shown == (await model_of(extra=extra)).identity["extra"]
+    assert "[redacted] is wrong" == model._faults.quote(f"{SECOND} is wrong")
+    assert model.limits.key == (await model_of()).limits.key
 
 
 async def test_environment_of_the_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:

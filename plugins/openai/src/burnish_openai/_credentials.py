@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -12,10 +11,10 @@ import attrs
 
 from burnish.errors import ConfigError
 from burnish_openai._options import OpenAIOptions
+from burnish_openai._secrets import HIDDEN, SECRET_NAME, VARIABLE_NAME, digest, secret_texts
 
-HIDDEN = "[redacted]"
-SECRET_NAME = re.compile(r"auth|cookie|key|secret|sig|token", re.IGNORECASE)
-"""Names of headers and query fields whose values are taken for secrets."""
+SHORTEST = 8
+"""Characters of a text of `extra` from which on it is taken out of messages."""
 SCHEME = re.compile(r"(?:Bearer|Basic|Token|ApiKey) +(.+)", re.IGNORECASE)
 
 
@@ -26,18 +25,20 @@ class Credentials:
     headers: Mapping[str, str] = attrs.field(repr=False)
     """All headers of the user's, secret ones included."""
     secrets: tuple[str, ...] = attrs.field(repr=False)
-    """Longest first, so that one secret inside another leaves no rest."""
+    """Those that say who asks. Longest first, so that one secret inside another leaves no rest."""
+    others: tuple[str, ...] = attrs.field(default=(), repr=False)
+    """Further ones, out of `extra`: not shown either."""
 
     @property
     def digest(self) -> str:
         """Tell credentials apart without showing them: 16 hex digits of SHA-256, or `none`."""
         if not self.secrets:
             return "none"
-        return hashlib.sha256("\0".join(self.secrets).encode()).hexdigest()[:16]
+        return digest("\0".join(self.secrets))
 
     def redact(self, text: str) -> str:
         """Replace every secret in a text."""
-        for secret in self.secrets:
+        for secret in (*self.secrets, *self.others):
             text = text.replace(secret, HIDDEN)
         return text
 
@@ -58,7 +59,13 @@ def read_credentials(options: OpenAIOptions, variables: Mapping[str, str]) -> Cr
         secrets.add(value)
     # The token behind a scheme is secret without the scheme too.
     secrets |= {match[1] for match in map(SCHEME.match, secrets) if match}
-    return Credentials(headers=headers, secrets=tuple(sorted(secrets - {""}, key=lambda s: (-len(s), s))))
+    # Short texts are left: `extra` is no place for keys, and its other values must not take words out of messages.
+    others = {text for text in secret_texts(options.extra) if len(text) >= SHORTEST}
+    return Credentials(headers=headers, secrets=_longest_first(secrets - {""}), others=_longest_first(others))
+
+
+def _longest_first(texts: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(texts, key=lambda text: (-len(text), text)))
 
 
 def _of_url(url: str) -> tuple[dict[str, str], set[str]]:
@@ -73,6 +80,11 @@ def _of_url(url: str) -> tuple[dict[str, str], set[str]]:
 
 def _variable(key: str, name: str, variables: Mapping[str, str]) -> str:
     value = variables.get(name, "").strip()
+    if not value and not VARIABLE_NAME.fullmatch(name):
+        raise ConfigError(
+            f"model.openai: `{key}` must be the name of an environment variable, such as OPENAI_API_KEY; no variable "
+            "has the name that stands there, which is not shown here as it may be the secret itself"
+        )
     if not value:
         way_out = '; for an endpoint without a key write api_key_env = ""' if key == "api_key_env" else ""
         raise ConfigError(f"model.openai: `{key}` names the environment variable {name}, which is not set{way_out}")

@@ -12,6 +12,7 @@ import attrs
 
 from burnish.abc import Json, JsonMap
 from burnish.errors import ConfigError
+from burnish_openai._secrets import HIDDEN, variable_shown, veiled
 
 OWN_FIELDS = frozenset({"model", "messages", "prompt", "stream", "n", "best_of", "echo"})
 """Fields of the body that `extra` may not hold: the reply could not be read, or would answer something else."""
@@ -33,7 +34,11 @@ def _json_copy(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_userinfo(url: str) -> str:
-    return repr(re.sub(r"//[^/?#]*@", "//[redacted]@", url.partition("?")[0]))
+    return repr(re.sub(r"//[^/?#]*@", f"//{HIDDEN}@", url.partition("?")[0]))
+
+
+def _variables_shown(names: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{header!r}: {variable_shown(name)}" for header, name in names.items()) + "}"
 
 
 @attrs.frozen(kw_only=True)
@@ -44,7 +49,9 @@ class OpenAIOptions:
     """The model's id, as the endpoint knows it."""
     base_url: str = attrs.field(default="https://api.openai.com/v1", repr=_without_userinfo)
     """Where the API starts; `/chat/completions` or `/completions` is put behind its path, before its query."""
-    api_key_env: str | None = attrs.field(default="OPENAI_API_KEY", converter=_name_or_none)
+    api_key_env: str | None = attrs.field(
+        default="OPENAI_API_KEY", converter=_name_or_none, repr=variable_shown
+    )
     """Name of the environment variable that holds the API key; None or "" sends no key."""
     api: Literal["chat", "completions"] = "chat"
     """`chat` sends turns, `completions` one text: for base models without a chat template."""
@@ -62,9 +69,9 @@ class OpenAIOptions:
     """Texts that end the reply, where the request names none."""
     headers: dict[str, str] = attrs.field(factory=dict, converter=dict, repr=lambda value: repr(sorted(value)))
     """Further headers. For one that holds a secret take `headers_env`: a run's lock file keeps its options."""
-    headers_env: dict[str, str] = attrs.field(factory=dict, converter=dict)
+    headers_env: dict[str, str] = attrs.field(factory=dict, converter=dict, repr=_variables_shown)
     """Further headers whose values are secret: header -> name of the environment variable."""
-    extra: dict[str, Any] = attrs.field(factory=dict, converter=_json_copy)
+    extra: dict[str, Any] = attrs.field(factory=dict, converter=_json_copy, repr=lambda value: repr(veiled(value)))
     """Further fields of the JSON body, passed on as they are (`{cache_prompt = false}`); they win over the rest."""
     timeout: float = 120.0
     """Seconds that one attempt may take, from connecting to the last byte."""
@@ -103,7 +110,7 @@ class OpenAIOptions:
 
     @property
     def identity(self) -> JsonMap:
-        """What decides an answer; settings that are not set are left out."""
+        """What decides an answer; settings that are not set are left out, secrets in `extra` are digests."""
         settings: dict[str, Json] = {
             "temperature": self.temperature,
             "top_p": self.top_p,
@@ -117,7 +124,7 @@ class OpenAIOptions:
             "api": self.api,
             "model": self.model,
             "settings": {k: v for k, v in settings.items() if v is not None},
-            "extra": dict(self.extra),
+            "extra": veiled(self.extra),
         }
 
 

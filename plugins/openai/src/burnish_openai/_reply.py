@@ -20,9 +20,20 @@ def read_reply(faults: Faults, headers: Mapping[str, str], body: bytes, *, prefi
     """Read the body of a 200.
 
     Raises `ModelMalformedError` for what is not a reply, `ModelRefusedError` for a filtered or refused one, and for an
-    error that a gateway put into a 200 the error it stands for. `prefix` is put before a completion's text.
+    error that a gateway put into a 200 the error it stands for; the error holds the tokens and the cost that the reply
+    names. `prefix` is put before a completion's text.
     """
-    data = _object(faults, body)
+    data: dict[str, Any] = {}
+    try:
+        data = _object(faults, body)
+        return _reply(faults, headers, data, body, prefix)
+    except ModelError as error:
+        # A reply that is of no use was made, and is charged, all the same.
+        error.usage, error.cost = _counts(data.get("usage")), _cost(data.get("usage"), headers)
+        raise
+
+
+def _reply(faults: Faults, headers: Mapping[str, str], data: dict[str, Any], body: bytes, prefix: str) -> LMResponse:
     choice = _first_choice(faults, headers, data, body)
     text, refusal = _text(faults, choice, body)
     reason = choice.get("finish_reason")
@@ -98,11 +109,21 @@ def _usage(faults: Faults, usage: object, body: bytes) -> Usage:
         return Usage()
     if not isinstance(usage, dict):
         raise _malformed(faults, "`usage` is not an object", body)
+    counts = _counts(usage)
+    if counts is None:
+        raise _malformed(faults, "`usage` holds a count that is not a number of tokens", body)
+    return counts
+
+
+def _counts(usage: object) -> Usage | None:
+    """Read the tokens; None where there are none, or none that can be read."""
+    if not isinstance(usage, dict):
+        return None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
     counts = [_count(n) for n in (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)]
     if None in counts:
-        raise _malformed(faults, "`usage` holds a count that is not a number of tokens", body)
+        return None
     read, written, reused = (n or 0 for n in counts)
     return Usage(input_tokens=read, output_tokens=written, cached_tokens=reused)
 
