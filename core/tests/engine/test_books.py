@@ -198,7 +198,7 @@ async def test_charging_is_never_refused() -> None:
 
 
 async def test_a_cap_inside_a_rollout_keeps_what_was_scored() -> None:
-    """`max_requests` counts every request: what fitted is scored, the rest is named, and no request passed the cap."""
+    """`max_requests` counts every request: what fits is scored, the rest is named, and none starts that cannot end."""
     model = ScriptedModel(lambda request: "1")
 
     async def act(q: Any, instruction: str) -> Any:
@@ -212,6 +212,6 @@ async def test_a_cap_inside_a_rollout_keeps_what_was_scored() -> None:
     assert isinstance(outcome, BudgetExhausted)
     assert isinstance(outcome.partial, tuple)
     assert (2, "max_requests", [1.0, 1.0, None, None]) == (outcome.needed, outcome.cap, outcome.partial[0].scores())
-    assert (5, 5) == (model.calls, engine.spend.requests)
+    assert (4, 4, 2) == (model.calls, engine.spend.requests, engine.spend.metric_calls)
     idle(engine)
     assert [1.0, 1.0] == evaluated(await engine.evaluate(Ambient(act), index, [0, 1])).scores()

@@ -191,9 +191,12 @@ async def test_tokens_are_refused_once_they_are_recorded() -> None:
 
 
 async def test_an_unknown_price_is_not_zero() -> None:
-    """Under a cap in money the first answer without a price is an error, never a free one; a price of 0 is a price."""
+    """Under a cap in money the first answer without a price is an error, never a free one; a price of 0 is a price.
+
+    A call that would pass the cap, were it as dear as the dearest so far, is not made.
+    """
     for price, ends in ((None, True), (Decimal(0), False), (Decimal("0.3"), False)):
-        books, response = account(b.Budget(max_cost=Decimal("0.5"))), LMResponse(text="ok", cost=price)
+        books, response = account(b.Budget(max_cost=Decimal("0.8"))), LMResponse(text="ok", cost=price)
         scripted = model(response, response, response)
         with accounted(books):
             if ends:

@@ -154,10 +154,10 @@ async def test_what_a_failed_request_cost_is_booked() -> None:
 
 
 async def test_a_cap_in_money_holds_over_paid_errors() -> None:
-    """Ten replies at 0.30 that were all filtered pass a cap of 1 dollar once, not ten times."""
+    """Of ten replies at 0.30 that were all filtered, a cap of 1 dollar pays for three."""
     refused = errors.ModelRefusedError("content filter", usage=Usage(output_tokens=5), cost=Decimal("0.30"))
     model = Model(raises(refused))
     engine = EvalEngine(rows(10), always, EngineConfig(concurrency=1, budget=b.Budget(max_cost=Decimal(1))))
     outcome = await engine.evaluate(program(model), engine.register(b.Candidate()))
     assert isinstance(outcome, b.BudgetExhausted)
-    assert ("max_cost", 4, Decimal("1.20")) == (outcome.cap, model.calls, engine.spend.cost)
+    assert ("max_cost", 3, Decimal("0.90")) == (outcome.cap, model.calls, engine.spend.cost)

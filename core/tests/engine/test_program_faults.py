@@ -241,7 +241,9 @@ async def test_swallowed_refusals_are_no_result() -> None:
 
     async def act(q: Any, instruction: str) -> Any:
         try:
-            return (await b.call_model(model, ask(str(q)))).text
+            for _ in range(2 if q == 2 else 1):
+                await b.call_model(model, ask(str(q)))
+            return "known"
         except Exception:
             return "unknown"
 
@@ -249,11 +251,12 @@ async def test_swallowed_refusals_are_no_result() -> None:
     index = engine.register(b.Candidate())
     outcome = await engine.evaluate(Ambient(act), index)
     assert isinstance(outcome, b.BudgetExhausted)
-    assert (2, "max_requests", 3) == (outcome.needed, outcome.cap, engine.spend.requests)
+    assert (3, "max_requests", 3) == (outcome.needed, outcome.cap, engine.spend.requests)
     assert isinstance(outcome.partial, tuple)
     (partial,) = outcome.partial
-    assert [1.0, 1.0, 1.0, None, None] == partial.scores()
-    assert [RolloutStatus.REJECTED] * 2 == [r.status for r in partial.rollouts[3:]]
+    assert [1.0, 1.0, None, None, None] == partial.scores()
+    assert [RolloutStatus.REJECTED] * 3 == [r.status for r in partial.rollouts[2:]]
+    assert 2 == engine.spend.metric_calls
 
 
 async def test_a_failing_restore_is_an_error() -> None:

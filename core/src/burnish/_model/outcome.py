@@ -89,6 +89,11 @@ class RolloutRecord:
         """Whether the program did its work and only the metric failed."""
         return self.status is RolloutStatus.SUCCEEDED and self.eval is None
 
+    @property
+    def cut(self) -> bool:
+        """Whether a cap ended it: no result, and no metric call."""
+        return self.status is RolloutStatus.REJECTED and self.fault is not None and self.fault.where == "budget"
+
 
 @attrs.frozen
 class RolloutOutcome:

@@ -70,13 +70,15 @@ class State:
 def tally_rollout(tally: Tally, event: RolloutLanded) -> None:
     """Add what a landed rollout cost: a served one is a cache hit and nothing else (E28).
 
-    One that a guard blocked did not run. Of a `scored` one the record holds the calls of that scoring alone.
+    One that a guard blocked did not run, and one that a cap cut is no metric call. Of a `scored` one the record holds
+    the calls of that scoring alone.
     """
     if event.source in ("cache", "store"):
         tally.hit()
         return
     tally.calls(event.record.calls)
-    if event.source != "scored" and event.record.status is not RolloutStatus.POLICY_BLOCKED:
+    blocked = event.record.status is RolloutStatus.POLICY_BLOCKED
+    if event.source != "scored" and not blocked and not event.record.cut:
         tally.rollout(event.record.spans)
 
 

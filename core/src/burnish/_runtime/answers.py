@@ -21,7 +21,7 @@ from burnish._runtime.rollout import Kept
 from burnish.errors import StoreError, first_line
 
 CACHE_PATIENCE = 30.0
-"""Seconds that storing one rollout may take; it is shielded from cancellation, so it must end."""
+"""Seconds that the cache may take for one answer. Storing is shielded from cancellation, so it must end."""
 
 
 @attrs.define(kw_only=True)
@@ -37,14 +37,14 @@ class Answers:
     """Looks rollouts up and keeps them.
 
     Scored results go into memory and into the cache; outputs that the metric failed on are kept beside them, so that
-    scoring them later calls no model. The cache may fail: that is logged once and the run goes on without it.
+    scoring them later calls no model. The cache may fail or hang: that is logged once, and it is asked no more, since
+    waiting for it again and again would cost more than it saves.
     """
 
     def __init__(self, cache: abc.Cache | None, *, keep_traces: bool) -> None:
         self._cache, self._keep_traces = cache, keep_traces
         self._records: dict[str, RolloutRecord] = {}
         self._kept: dict[str, Kept] = {}
-        self._named = False
 
     def __len__(self) -> int:
         return len(self._records)
@@ -98,16 +98,17 @@ class Answers:
             with trio.fail_after(CACHE_PATIENCE, shield=True):
                 await self._cache.put_many(abc.CachePut(records=(entry,)))
         except Exception as error:
-            self._name(error)
+            self._give_up(error)
 
     async def _from_cache(
         self, cache: abc.Cache, identities: list[Identity], target: abc.Target, traces: bool, found: dict[str, Known]
     ) -> None:
         keys = [i.key for i in identities] + [i.output_key for i in identities]
         try:
-            entries = await cache.get_many(abc.CacheGet(keys=tuple(keys)))
+            with trio.fail_after(CACHE_PATIENCE):
+                entries = await cache.get_many(abc.CacheGet(keys=tuple(keys)))
         except Exception as error:
-            self._name(error)
+            self._give_up(error)
             return
         for identity in identities:
             record = _read(entries.get(identity.key), identity.check())
@@ -120,10 +121,12 @@ class Answers:
                 with suppress(Exception):  # the program has changed its mind about its outputs: it runs again
                     found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
 
-    def _name(self, error: Exception) -> None:
-        if not self._named:
-            self._named = True
-            log.warning("the cache failed; the run goes on without it", error=first_line(error))
+    def _give_up(self, error: Exception) -> None:
+        if self._cache is not None:
+            late = isinstance(error, trio.TooSlowError)
+            why = f"no answer within {CACHE_PATIENCE:g} s" if late else first_line(error)
+            log.warning("the cache failed; the run goes on without it", error=why)
+            self._cache = None
 
 
 def _serves(record: RolloutRecord, traces: bool) -> bool:

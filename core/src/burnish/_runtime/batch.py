@@ -12,6 +12,7 @@ from burnish._model.events import Source
 from burnish._model.example import Example
 from burnish._model.outcome import CandidateEval, Fault, RolloutOutcome, RolloutRecord, RolloutStatus
 from burnish._runtime.identity import Baseline, Identity
+from burnish._runtime.rations import Share
 from burnish._runtime.rollout import Kept
 
 Request = tuple[int, Sequence[int]]
@@ -26,6 +27,8 @@ class Flight:
     def __init__(self) -> None:
         self.done = trio.Event()
         self.record: RolloutRecord | None = None
+        self.cap: str | None = None
+        """The cap that cut it, where one did."""
 
 
 @attrs.define(eq=False)
@@ -42,6 +45,10 @@ class Item:
     flight: Flight | None = None
     leads: bool = False
     """Whether this item runs it; otherwise it was known, or another one runs it."""
+    share: Share | None = None
+    """What it has reserved while it runs, where something is rationed."""
+    number: int = 0
+    """Its place in the order of starts."""
 
     @property
     def landed(self) -> bool:
@@ -50,29 +57,27 @@ class Item:
     @property
     def unserved(self) -> bool:
         """Whether a rollout has to run for it: it has none, or one that a budget ended."""
-        if self.record is None:
-            return self.kept is None
-        fault = self.record.fault
-        return self.record.status is RolloutStatus.REJECTED and fault is not None and fault.where == "budget"
+        return self.kept is None if self.record is None else self.record.cut
 
-    def land(self, record: RolloutRecord | None) -> None:
-        """End the flight that this item leads; None where it did not run."""
+    def land(self, record: RolloutRecord | None, cap: str | None = None) -> None:
+        """End the flight that this item leads; no record where it did not run, `cap` where one cut it."""
         self.record = record
         if self.flight is not None:
-            self.flight.record = record
+            self.flight.record, self.flight.cap = record, cap
             self.flight.done.set()
 
-    async def wait_landed(self) -> None:
-        """Wait for whoever runs it, and take the result."""
+    async def wait_landed(self) -> str | None:
+        """Wait for whoever runs it, and take the result; gives the cap that cut it."""
         if self.record is None and self.flight is not None:
             await self.flight.done.wait()
             self.record = self.flight.record
+        return None if self.flight is None else self.flight.cap
 
 
 class Batch:
     """The items of one request, each once however often it was asked for."""
 
-    def __init__(self, requests: Sequence[Request], samples: int) -> None:
+    def __init__(self, requests: Sequence[Request], samples: range) -> None:
         self.requests = [(index, tuple(columns)) for index, columns in requests]
         self.samples = samples
         self.items: dict[tuple[int, int, int], Item] = {}
@@ -91,7 +96,7 @@ class Batch:
             (index, column, sample): None
             for index, columns in requests
             for column in columns
-            for sample in range(self.samples)
+            for sample in self.samples
         }
         return [self.items[place] for place in places]
 
@@ -118,7 +123,7 @@ class Batch:
         """Give a request's result, a rollout at each position that was asked for."""
         index, columns = request
         rollouts = [
-            self._outcome(self.items[index, column, sample]) for column in columns for sample in range(self.samples)
+            self._outcome(self.items[index, column, sample]) for column in columns for sample in self.samples
         ]
         return CandidateEval(candidate=index, rollouts=tuple(rollouts))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ import trio
 from burnish import abc
 from burnish._model.budget import spend_of_calls
 from burnish._model.candidate import Candidate
+from burnish._model.codec import dumps, loads
 from burnish._model.events import Charged, RolloutLanded, RolloutStarted
 from burnish._model.evolve import evolved
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
@@ -23,7 +24,9 @@ from burnish._runtime.fanout import fan_out
 from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
+from burnish._runtime.rations import draw_on
 from burnish._runtime.rollout import RolloutJob, Surroundings
+from burnish._runtime.stopping import StopRule
 from burnish._runtime.target import MutableTarget
 from burnish.errors import text_of
 
@@ -33,7 +36,7 @@ class Ending:
     """Why a run of the dispatcher left some of its items unrun; nothing is set where it ran all."""
 
     cap: str | None = None
-    """The cap that struck inside a rollout."""
+    """The cap that left no room for a rollout, or struck inside one."""
     fault: Fault | None = None
     """Why going on is pointless."""
 
@@ -53,9 +56,7 @@ class Dispatcher:
         self._resting: tuple[abc.Target, str] | None = None
         self._in_flight: dict[int, int] = {}
         self._running = 0
-        self._stop: Fault | None = None
-        self._proven = not config.preflight
-        self._failures: list[Fault] = []
+        self._rule = StopRule(config.max_failures_in_row, preflight=config.preflight)
 
     async def run(
         self, around: Surroundings, wanted: list[Item], inputs: Mapping[int, Mapping[str, Any]], step: str
@@ -68,26 +69,45 @@ class Dispatcher:
         todo = [item for item in wanted if item.leads and not item.landed]
         capped: list[str] = []
 
-        async def work(item: Item, release: Callable[[], None]) -> None:
-            cap = await self._one(item, around, inputs[item.column], release, step)
-            if cap is not None:
-                capped.append(cap)
+        async def admit(item: Item) -> bool:
+            if self._rule.fault is None and not capped and self._ledger.rations:
+                share = await self._ledger.ration()
+                if isinstance(share, str):
+                    capped.append(share)
+                else:
+                    item.share = share
+            if self._rule.fault is not None or capped:
+                if item.share is not None:
+                    self._ledger.end_ration(item.share, conclusive=False)
+                return False
+            item.number = self._rule.start()
+            return True
 
-        def stopped() -> bool:
-            return self._stop is not None or bool(capped)
+        async def work(item: Item, release: Callable[[], None]) -> None:
+            record: RolloutRecord | None = None
+            try:
+                if item.share is not None:
+                    draw_on(item.share)
+                record, cap = await self._one(item, around, inputs[item.column], release, step)
+                if cap is not None:
+                    capped.append(cap)
+            finally:
+                self._rule.end(item.number, record)
+                if item.share is not None:
+                    whole = record is not None and record.status is RolloutStatus.SUCCEEDED and item.kept is None
+                    self._ledger.end_ration(item.share, conclusive=whole)
 
         with self._stoppable():
             try:
                 for candidate, groups in self._waves(around.target, todo):
                     async with self._in_force(around.target, candidate):
-                        await fan_out(groups, self._slots, work, stopped=stopped)
+                        await fan_out(groups, self._slots, work, admit=admit)
             finally:
                 left = [item for item in todo if not item.landed]
                 self._ledger.release_rollouts(sum(item.kept is None for item in left))
                 self.abandon(left)
-            for item in wanted:
-                await item.wait_landed()
-            return Ending(cap=capped[0] if capped else None, fault=self._stop)
+            capped.extend([cap for item in wanted if (cap := await item.wait_landed()) is not None])
+            return Ending(cap=capped[0] if capped else None, fault=self._rule.fault)
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
@@ -97,20 +117,25 @@ class Dispatcher:
             yield
         finally:
             self._running -= 1
-            if self._stop is not None and not self._running:
-                self._stop, self._proven = None, not self._config.preflight
-                self._failures.clear()
+            if self._rule.fault is not None and not self._running:
+                self._rule.reset()
 
     def _waves(self, target: abc.Target, todo: list[Item]) -> Iterator[tuple[Candidate | None, list[list[Item]]]]:
-        """Cut the work into fan-outs: one for all, or one a candidate where candidates are written into the program."""
-        if todo and not self._proven:
+        """Cut the work into fan-outs: one for all, or one a candidate where candidates are written into the program.
+
+        Where something is rationed, candidates take turns in a fixed order, so that a cap cuts all of them at the same
+        row, however many run at once.
+        """
+        if todo and not self._rule.proven:
             yield todo[0].identity.candidate, [todo[:1]]
             todo = todo[1:]
         groups: dict[int, list[Item]] = {}
         for item in todo:
             groups.setdefault(item.candidate, []).append(item)
         if target.injection != "apply":
-            yield None, list(groups.values())
+            turns = zip_longest(*groups.values())
+            rationed = [[item for turn in turns for item in turn if item is not None]]
+            yield None, rationed if self._ledger.rations else list(groups.values())
         else:
             for group in groups.values():
                 yield group[0].identity.candidate, [group]
@@ -142,8 +167,8 @@ class Dispatcher:
 
     async def _one(
         self, item: Item, around: Surroundings, inputs: Mapping[str, Any], release: Callable[[], None], step: str
-    ) -> str | None:
-        """Run one admitted rollout and record it the moment it lands; gives the cap that struck inside it."""
+    ) -> tuple[RolloutRecord, str | None]:
+        """Run one admitted rollout and record it the moment it lands; gives the cap that struck inside it, too."""
         job = RolloutJob(
             key=item.identity.key,
             example=item.identity.example,
@@ -169,10 +194,13 @@ class Dispatcher:
         finally:
             self._leave(item.candidate)
         release()
-        await self._land(item, record, job, step)
+        cap = None
         if record.eval is None and record.fault is not None and record.fault.where == "budget":
-            return job.account.refused or record.fault.message
-        return None
+            cap = job.account.refused or record.fault.message
+        await self._land(item, record, job, step, cap)
+        if self._ledger.leased:
+            await self._ledger.renew()
+        return record, cap
 
     async def _execute(self, job: RolloutJob) -> RolloutRecord:
         if self._executor is None or job.kept is not None:  # a kept output is scored here: elsewhere it is paid again
@@ -181,14 +209,19 @@ class Dispatcher:
             record: Any = await self._executor.run(job)
             if not isinstance(record, RolloutRecord):
                 raise TypeError(f"it gave {record!r:.80} instead of a RolloutRecord")
-            return record
+            stored = loads(dumps(record), RolloutRecord)  # what cannot be stored must not reach the books
+            if not job.ran_here and stored.owes_score and stored.output is not None:
+                job.prediction = revive(job.around.target, stored)
+            return stored
         except Exception as error:  # a plugin's fault must not cancel the siblings
             message = f"the executor failed: {text_of(error)}"
             fault = Fault(type=type(error).__name__, message=message, where="executor")
             calls = dict(job.account.calls)
             return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=fault, calls=calls)
 
-    async def _land(self, item: Item, record: RolloutRecord, job: RolloutJob, step: str) -> None:
+    async def _land(
+        self, item: Item, record: RolloutRecord, job: RolloutJob, step: str, cap: str | None
+    ) -> None:
         bare = record if self._config.keep_traces == "all" else evolved(record, trace=None)
         landed = RolloutLanded(
             key=item.identity.key,
@@ -199,37 +232,24 @@ class Dispatcher:
             source="live" if item.kept is None else "scored",
             step=step,
         )
-        if item.kept is None and record.status is RolloutStatus.POLICY_BLOCKED:
+        if item.kept is None and (record.status is RolloutStatus.POLICY_BLOCKED or record.cut):
             self._ledger.release_rollouts(1)
         elif item.kept is None:
             self._ledger.settle_rollout(record.spans)
         if record.calls and not job.account.calls:  # an executor ran it elsewhere: no call of it has been booked yet
-            self._ledger.book(spend_of_calls(record.calls))
-        target = job.around.target
-        prediction = job.prediction
-        if not job.ran_here and record.owes_score and record.output is not None:
-            prediction = revive(target, record)
+            elsewhere = spend_of_calls(record.calls)
+            self._ledger.book(elsewhere)
+            if item.share is not None:
+                item.share.book(elsewhere)
         try:
             self._journal.emit(landed)
             await self._journal.flush()
         finally:
-            await self._answers.keep(item.identity, record, bare, prediction, target)
-            self._judge_run(record)
-            self.flights.pop(item.identity.key, None)
-            item.land(record)
-
-    def _judge_run(self, record: RolloutRecord) -> None:
-        """Decide whether going on makes sense: no credentials, no such model, or one failure after the other."""
-        fault, limit = record.fault, self._config.max_failures_in_row
-        if fault is None or not (record.status is RolloutStatus.INFRASTRUCTURE_FAILED or fault.where == "model"):
-            self._failures.clear()
-            self._proven = True
-        else:
-            self._failures.append(fault)
-        if fault is not None and fault.fatal:
-            self._stop = fault
-        elif fault is not None and limit is not None and len(self._failures) >= limit:
-            self._stop = _grouped(self._failures)
+            try:
+                await self._answers.keep(item.identity, record, bare, job.prediction, job.around.target)
+            finally:  # it is settled: whatever happens, it must not be given back as one that did not run
+                self.flights.pop(item.identity.key, None)
+                item.land(record, cap)
 
     def abandon(self, items: list[Item]) -> None:
         """End the flights of items that will not run, so that whoever waits for them can go on."""
@@ -245,10 +265,3 @@ class Dispatcher:
         self._in_flight[candidate] -= 1
         if not self._in_flight[candidate]:
             del self._in_flight[candidate]
-
-
-def _grouped(failures: list[Fault]) -> Fault:
-    """Sum failures in a row up in one fault, the most frequent cause first."""
-    causes = Counter(str(fault) for fault in failures).most_common(3)
-    listed = "; ".join(f"{count} x {cause}" for cause, count in causes)
-    return Fault(type="FailuresInRow", message=f"{len(failures)} rollouts in a row failed: {listed}", where="model")

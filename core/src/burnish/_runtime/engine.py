@@ -183,9 +183,11 @@ class Engine:
         return self._evaluator.register(candidate)
 
     async def evaluate_many(
-        self, requests: Sequence[Request], *, samples: int = 1, traces: bool = False
+        self, requests: Sequence[Request], *, samples: int | range = 1, traces: bool = False
     ) -> Complete | BudgetExhausted:
-        """Evaluate `(candidate, columns)` pairs in one fan-out.
+        """Evaluate `(candidate, columns)` pairs in one fan-out, each row as often as `samples` says.
+
+        A number asks for the samples from 0 on, a range for those alone: `range(2, 3)` is the third, and no other runs.
 
         Where the budget cannot pay for all, the leading candidates that fit are evaluated and `BudgetExhausted.partial`
         holds them. With `traces`, every rollout comes with its trace. Unscored rows have `eval` None.

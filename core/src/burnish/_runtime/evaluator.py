@@ -121,7 +121,7 @@ class Evaluator:
         target: abc.Target,
         requests: Sequence[Request],
         *,
-        samples: int = 1,
+        samples: int | range = 1,
         traces: bool = False,
         fit: Fit = "whole",
         step: str = "",
@@ -134,7 +134,7 @@ class Evaluator:
         both as faults in the outcome. Cancelled, it ends what is in flight; what has landed stays.
         """
         inputs = self._check(target, requests)
-        batch = self._batch(target, requests, samples)
+        batch = self._batch(target, requests, range(samples) if isinstance(samples, int) else samples)
         await self._look_up(batch, target, traces)
         fitting, ending = await self._run(batch, target, inputs, fit, step)
         wanted = batch.of(requests[:fitting])
@@ -162,14 +162,14 @@ class Evaluator:
             check_candidate(target, candidate)
         return {column: inputs_of(self.examples[column], column, target.inputs) for column in columns}
 
-    def _batch(self, target: abc.Target, requests: Sequence[Request], samples: int) -> Batch:
+    def _batch(self, target: abc.Target, requests: Sequence[Request], samples: range) -> Batch:
         models = {**current_models(), **self.models}
         program = self._dispatcher.fingerprint_of(target)
-        baselines = [self._identities.baseline(target, program, models, sample) for sample in range(samples)]
+        baselines = [self._identities.baseline(target, program, models, sample) for sample in samples]
         batch = Batch(requests, samples)
         for index, columns in requests:
             for column in columns:
-                for sample, baseline in enumerate(baselines):
+                for sample, baseline in zip(samples, baselines, strict=True):
                     batch.add(index, self.candidate(index), column, self.examples[column], sample, baseline)
         return batch
 
@@ -191,9 +191,12 @@ class Evaluator:
         self, batch: Batch, target: abc.Target, inputs: Mapping[int, Mapping[str, Any]], fit: Fit, step: str
     ) -> tuple[int, Ending]:
         """Admit and run what is unknown: gives how many leading requests were admitted, and what ended it early."""
+        admitted = 0
         while True:
             fitting, cap = await self._admit(batch, fit)
-            wanted = batch.of(batch.requests[:fitting])
+            if fitting < admitted:  # what was admitted before is told as far as it landed
+                return admitted, Ending(cap=cap)
+            admitted, wanted = fitting, batch.of(batch.requests[:fitting])
             try:
                 ending = await self._dispatcher.run(self._surroundings(target), wanted, inputs, step)
             finally:

@@ -16,15 +16,15 @@ async def fan_out(
     groups: Sequence[Sequence[T]],
     slots: trio.Semaphore,
     work: Callable[[T, Callable[[], None]], Awaitable[None]],
-    *,
-    stopped: Callable[[], bool] = lambda: False,
+    admit: Callable[[T], Awaitable[bool]],
 ) -> list[T]:
     """Run `work` on every item of every group, at most as many at once as there are slots.
 
     When a slot is free, the next item of the group with the fewest in flight starts (the earliest group on ties), so
     that groups share the slots evenly and uneven groups leave none idle (seed 001; E83). `work(item, release)` calls
-    `release` as soon as it needs the slot no longer, at the latest it returns. Once `stopped()` holds, nothing starts
-    any more; gives the items that did not start. Cancellation cancels what is in flight.
+    `release` as soon as it needs the slot no longer, at the latest it returns. Each item is asked for by
+    `admit(item)`, one after the other in the order of their start; it may wait, and once it says no, nothing starts
+    any more. Gives the items that did not start. Cancellation cancels what is in flight.
     """
     waiting = [deque(group) for group in groups]
     in_flight = [0] * len(groups)
@@ -51,10 +51,15 @@ async def fan_out(
                 slots.acquire_nowait()  # free slots are filled at once, not one a turn of the event loop
             except trio.WouldBlock:
                 await slots.acquire()
-            if stopped():
-                slots.release()
-                break
             group = min(open_groups, key=in_flight.__getitem__)
+            admitted = False
+            try:
+                admitted = await admit(waiting[group][0])
+            finally:
+                if not admitted:
+                    slots.release()
+            if not admitted:
+                break
             item = waiting[group].popleft()
             if not waiting[group]:
                 open_groups.remove(group)

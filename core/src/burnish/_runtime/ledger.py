@@ -13,16 +13,19 @@ import trio
 from burnish import abc
 from burnish._model.budget import Budget, RoleSpend, Spend, Tally
 from burnish._runtime.log import log
-from burnish.errors import BudgetExceededError, first_line
+from burnish._runtime.rations import NOTHING, Need, Rations, Share
+from burnish.errors import BudgetExceededError, RunStoppedError, first_line
 
 
 @attrs.define
 class _Lease:
     """What the meter granted: rollouts that are still under way, and how many of them never ran."""
 
-    key: str
+    request: abc.Lease
     under_way: int
     unused: int = 0
+    renew_at: float = 0.0
+    """When to ask for it anew: at half its time."""
 
 
 class Ledger:
@@ -47,6 +50,7 @@ class Ledger:
         self._spent = Tally()
         self._rollouts_reserved = 0
         self._requests_in_flight = 0
+        self._rations = Rations(budget)
         self._set_aside = 0
         self._asked = 0
         self._leases: deque[_Lease] = deque()
@@ -57,39 +61,95 @@ class Ledger:
         """Everything settled so far, with the seconds that the run has taken."""
         return attrs.evolve(self._spent.spend, seconds=self._clock() - self._began)
 
-    def _view(self, honour_reserve: bool = True) -> Spend:
-        reserved = self._rollouts_reserved + (self._set_aside if honour_reserve else 0)
+    @property
+    def rations(self) -> bool:
+        """Whether requests, tokens or money are capped, so that each rollout is given a share before it starts."""
+        return self._rations.active
+
+    def _view(self, *, aside: bool = True, held: Need = NOTHING) -> Spend:
+        """Give the spend as if all that is reserved were spent: `held`, and what the final test needs."""
+        rollouts = self._set_aside if aside else 0
+        need = held + self._rations.bound * rollouts
+        rollouts += self._rollouts_reserved
         spent = self.spend
         return attrs.evolve(
             spent,
-            metric_calls=spent.metric_calls + reserved,
-            lm_calls=spent.lm_calls + reserved,
-            requests=spent.requests + self._requests_in_flight,
+            metric_calls=spent.metric_calls + rollouts,
+            lm_calls=spent.lm_calls + rollouts,
+            requests=spent.requests + self._requests_in_flight + need.requests,
+            tokens=spent.tokens + need.tokens,
+            cost=spent.cost + need.cost,
         )
 
     def refusal(self, rollouts: int) -> str | None:
-        """Name the cap that so many more rollouts would pass; None if they fit."""
-        return None if rollouts == 0 else self.budget.refusal(self._view(), rollouts)
+        """Name the cap that so many more rollouts would pass; None if they fit.
+
+        Of requests, tokens and money there must be enough for one more: what is in flight may need less than it has
+        reserved, so `ration` decides on each when its turn comes.
+        """
+        if rollouts == 0:
+            return None
+        view = self._view()
+        return self.budget.refusal(view, rollouts) or self._too_dear(view)
+
+    def _too_dear(self, view: Spend) -> str | None:
+        """Name the cap on requests, tokens or money that one more rollout would pass, needing the most so far."""
+        budget, bound = self.budget, self._rations.bound
+        for name, cap, total in (
+            ("max_requests", budget.max_requests, view.requests + max(1, bound.requests)),
+            ("max_tokens", budget.max_tokens, view.tokens + bound.tokens),
+            ("max_cost", budget.max_cost, view.cost + bound.cost),
+        ):
+            if cap is not None and total > cap:
+                return name
+        return None
 
     def room(self) -> int | None:
-        """How many more rollouts fit; None for no cap."""
-        view = self._view()
+        """How many more rollouts fit; None for no cap. Under a cap on requests, if each needs the most so far."""
+        view = self._view(held=self._rations.held())
         caps = [
-            cap - used
-            for cap, used in (
-                (self.budget.max_metric_calls, view.metric_calls),
-                (self.budget.max_lm_calls, view.lm_calls),
+            (cap - used) // each
+            for cap, used, each in (
+                (self.budget.max_metric_calls, view.metric_calls, 1),
+                (self.budget.max_lm_calls, view.lm_calls, 1),
+                (self.budget.max_requests, view.requests, max(1, self._rations.bound.requests)),
             )
             if cap is not None
         ]
         return max(0, min(caps)) if caps else None
+
+    async def ration(self) -> Share | str:
+        """Reserve for one rollout that is about to start the most that any has needed so far.
+
+        Gives its share, or the cap that refuses it. What does not fit beside the
+        rollouts in flight waits for them, first in, first out, so that the answer does not depend on how many run at
+        once.
+        """
+        rations = self._rations
+        async with rations.turn:
+            while True:
+                view = self._view(held=rations.held())
+                cap = self.budget.refusal(view, requests=1) or self._too_dear(view)
+                if cap is None and not rations.learning:
+                    return rations.open()
+                if cap is not None and not rations.busy:
+                    return cap
+                await rations.wait_settled()
+
+    def end_ration(self, share: Share, *, conclusive: bool) -> None:
+        """End the share of a rollout that is over; `conclusive` where it did all that a rollout does."""
+        self._rations.close(share, conclusive=conclusive)
 
     def set_aside(self, rollouts: int) -> None:
         """Keep so many rollouts out of a strategy's reach: the final test needs them."""
         self._set_aside = rollouts
 
     async def reserve_rollouts(self, count: int) -> str | None:
-        """Reserve a block of rollouts, all or none; gives the cap that refused, None when they are reserved."""
+        """Reserve a block of rollouts, all or none; gives the cap that refused, None when they are reserved.
+
+        Raises `RunStoppedError` where the meter fails: nothing is reserved then, and what it may have granted is given
+        back later. Cancelled, likewise.
+        """
         refused = self.refusal(count)
         if refused is not None or count == 0:
             return refused
@@ -98,17 +158,44 @@ class Ledger:
             return None
         self._asked += 1
         request = abc.Lease(amount=_rollouts(count), key=f"{self._run}:{self._asked}")
+        renew_at = self._clock() + request.ttl / 2
         try:
             answer = await self._meter.lease(request)
-        except BaseException:
+        except BaseException as error:
             self._rollouts_reserved -= count
-            self._leases.append(_Lease(request.key, 0, unused=count))  # it may have been granted; nobody knows
-            raise
+            self._leases.append(_Lease(request, 0, unused=count))  # it may have been granted; nobody knows
+            if not isinstance(error, Exception):
+                raise
+            raise RunStoppedError(
+                f"the meter `{type(self._meter).__qualname__}` failed on lease `{request.key}`: {first_line(error)}; "
+                "what was paid for is kept: run again when it answers, or run without it"
+            ) from error
         if isinstance(answer, abc.Exhausted):
             self._rollouts_reserved -= count
             return f"meter: {answer.cap}"
-        self._leases.append(_Lease(request.key, count))
+        self._leases.append(_Lease(request, count, renew_at=renew_at))
         return None
+
+    @property
+    def leased(self) -> bool:
+        """Whether the meter holds leases of this run."""
+        return bool(self._leases)
+
+    async def renew(self) -> None:
+        """Ask anew for leases that are past half their time, so that none ends while its rollouts are under way.
+
+        Called whenever a rollout ends; a rollout that takes longer than half of `abc.Lease.ttl` may outlive its lease.
+        What a meter answers changes nothing, since the rollouts were granted; its silence costs five seconds.
+        """
+        for lease in list(self._leases):
+            if self._meter is None or not lease.under_way or self._clock() < lease.renew_at:
+                continue
+            lease.renew_at = self._clock() + lease.request.ttl / 2
+            try:
+                with trio.fail_after(5):
+                    await self._meter.lease(lease.request)
+            except Exception as error:
+                log.warning("the meter did not renew a lease", lease=lease.request.key, error=first_line(error))
 
     async def hand_back(self) -> None:
         """End the meter's leases whose rollouts are over, so that it takes back what they did not use.
@@ -121,7 +208,7 @@ class Ledger:
         while over and self._meter is not None:
             try:
                 with trio.fail_after(5, shield=True):
-                    await self._meter.release(over[0].key, _rollouts(over[0].unused))
+                    await self._meter.release(over[0].request.key, _rollouts(over[0].unused))
             except Exception as error:
                 self._leases.extendleft(reversed(over))
                 if not self._told:
@@ -153,22 +240,35 @@ class Ledger:
         self._spent.add(spent)
 
     def admit_request(self, role: str) -> None:
-        """Reserve one request to a provider. Raises `BudgetExceededError` where it would pass a cap."""
-        cap = self.budget.refusal(self._view(honour_reserve=False), requests=1)
+        """Reserve one request to a provider. Raises `BudgetExceededError` where it would pass a cap.
+
+        A rollout's request draws on its share; one beyond it must fit beside the shares of all others. Under a cap on
+        money it may cost as much as the dearest so far.
+        """
+        rations = self._rations
+        share, inside = rations.current()
+        view = self._view(aside=not inside, held=rations.held(but=share) if rations.active else NOTHING)
+        cap = self.budget.refusal(view, requests=1)
+        most = self.budget.max_cost
+        if cap is None and most is not None and view.cost + rations.call_cost(share) > most:
+            cap = "max_cost"
         if cap is not None:
             raise BudgetExceededError(
                 f"the budget's {cap} leaves no room for one more {role} request; it was not made", cap=cap
             )
         self._requests_in_flight += 1
+        rations.call_starts()
 
     def settle_request(self, role: str, spent: RoleSpend) -> None:
         """Book a request that was made, in place of its reservation."""
         self._requests_in_flight -= 1
+        self._rations.call_ends(spent)
         self._spent.calls({role: spent})
 
     def release_request(self) -> None:
         """Give back the reservation of a request that was never sent."""
         self._requests_in_flight -= 1
+        self._rations.call_ends(None)
 
 
 def _rollouts(count: int) -> abc.Amount:

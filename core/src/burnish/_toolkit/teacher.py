@@ -119,12 +119,12 @@ class _Pass:
         if asked:
             # a request a row, so that the rows that still fit the budget run
             requests = [(self._teacher, (column,)) for column in asked]
-            outcome = await self._engine.evaluate_many(requests, samples=sample + 1, traces=True)
+            outcome = await self._engine.evaluate_many(requests, samples=range(sample, sample + 1), traces=True)
             evaluations = _evaluations(outcome)
             if isinstance(outcome, BudgetExhausted):
                 refused = f"budget: {outcome.cap}"
         self._ran += sum(not rollout.cached for e in evaluations for rollout in e.rollouts)
-        failed = [e.rollouts[sample].example for e in evaluations if not self._take(e.rollouts[sample])]
+        failed = [e.rollouts[0].example for e in evaluations if not self._take(e.rollouts[0])]
         self._end(refused)
         return failed
 
