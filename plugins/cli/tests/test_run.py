@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from burnish._runtime.run_store import RunStore
+from burnish.errors import StoreError
 from burnish_cli import main
 
 CONFIG = """
@@ -256,7 +258,68 @@ def test_a_broken_metric_stops_the_run(place: Path, capsys: pytest.CaptureFixtur
     assert 3 == main(["run"])
     err = capsys.readouterr().err
     assert r"ValueError: no score\x1b[2J" in err
+    assert "the best so far is in runs/burnish; run it again" in err
     assert "Traceback" not in err
+    form = result(place)
+    assert (False, None) == (form["finished"], form["test"])
+    assert form["stop_reason"].startswith("stopped: the metric raised ValueError: no score")
+    assert 0 < form["spend"]["requests"]
+    assert 0 == main(["show", "runs/burnish"])
+    assert r"stopped     stopped: the metric raised" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_fault_of_the_test_keeps_the_winner(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where only a test row cannot be scored, result.json tells of the whole search, and best.json has its winner."""
+    change(place, ("toy_parts:metric", "toy_parts:broken_on_test"))
+    assert 3 == main(["run"])
+    assert "no gold" in capsys.readouterr().err
+    form = result(place)
+    assert ({"baseline": 0.5, "winner": 1.0}, False) == (form["validation"], form["finished"])
+    assert [{"name": "leaf", "instruction": True, "demos": None}] == form["changes"]
+    assert (place / "runs" / "burnish" / "best.json").exists()
+
+
+@pytest.mark.parametrize("name", ["run.db", "result.json"])
+def test_a_full_disk_is_a_stop(
+    name: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a run is under way exit code 2 would be a lie: something was spent."""
+    if name == "run.db":
+        opened = RunStore._open
+
+        def small(store: RunStore) -> None:
+            opened(store)
+            assert store._connection is not None
+            store._connection.execute("PRAGMA max_page_count=4")
+
+        monkeypatch.setattr(RunStore, "_open", small)
+    else:
+
+        def full(*_: object) -> None:
+            raise StoreError("result.json cannot be written: No space left on device")
+
+        monkeypatch.setattr("burnish_cli.runner.write_result", full)
+    assert 3 == main(["run"])
+    err = capsys.readouterr().err
+    assert f"{name} cannot be" in err
+    assert "Traceback" not in err
+    assert 0 < sys.modules["toy_parts"].model.calls
+
+
+@pytest.mark.slow
+def test_the_engine_can_be_set(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`[engine]` reaches the run: another salt and the cache answers no more; what makes no sense is refused."""
+    assert 0 == main(["run"])
+    change(place, ("[budget]", "[engine]\ncache_salt = 7\nfailure_score = 0.25\nrollout_timeout = 60\n[budget]"))
+    assert 0 == main(["run"])
+    assert (64, 0) == tuple(result(place, "burnish-2")["spend"][key] for key in ("rollouts", "cached"))
+    capsys.readouterr()
+    wrong = {"rollout_timeout = 0": "must be above 0", "failure_score = nan": "must be finite", "salt = 1": "is not"}
+    for line, why in wrong.items():
+        change(place, ("[budget]", f"[engine]\n{line}\n[budget]"))
+        assert 2 == main(["run"])
+        assert f"engine.{line.split()[0]}: {why}" in capsys.readouterr().err
 
 
 @pytest.mark.slow

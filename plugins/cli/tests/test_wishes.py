@@ -50,12 +50,20 @@ def test_a_size_that_is_none_is_refused(size: str) -> None:
 
 
 def test_one_model_needs_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only installed model is taken; of several or none one must be named."""
+    """The only installed model is taken, or of several the only one that needs no options; of none, none is."""
     monkeypatch.setenv("BURNISH_BLOCK_PLUGINS", "model.openai")
     assert Component(use="llamacpp") == model_component(None)
     monkeypatch.setenv("BURNISH_BLOCK_PLUGINS", "")
-    with pytest.raises(PluginNotFoundError, match=r"several models are installed \(llamacpp, openai\)"):
-        model_component(None)
+    chosen = model_component(None)
+    assert ("llamacpp", {}, "needs no options, unlike openai") == (chosen.use, chosen.options, chosen.why)
     monkeypatch.setenv("BURNISH_BLOCK_PLUGINS", "model.*")
     with pytest.raises(PluginNotFoundError, match="no model is installed"):
         model_component(None)
+
+
+def test_of_several_ready_models_one_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is guessed between two that need no options, nor where none is ready; a broken one is not taken."""
+    for ready in (("llamacpp", "openai"), ()):
+        monkeypatch.setattr("burnish_cli.wishes._needs_no_options", lambda _, name, ready=ready: name in ready)
+        with pytest.raises(PluginNotFoundError, match=r"several models are installed \(llamacpp, openai\)"):
+            model_component(None)

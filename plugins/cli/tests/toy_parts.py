@@ -63,6 +63,17 @@ def broken_metric(example: Any, prediction: Any) -> float:
     raise ValueError("no score\x1b[2J")
 
 
+TEST_ROWS = (0, 1, 4, 5, 13, 14, 15, 16, 19, 20, 23, 25, 27, 29, 30, 32, 34, 36, 37, 38)
+"""Of the tests' forty rows, as `test = 20` and `split_seed = 0` choose them."""
+
+
+@burnish.exposed
+def broken_on_test(example: Mapping[str, Any], prediction: Mapping[str, Any]) -> bool:
+    if int(example["q"].split(":")[0]) in TEST_ROWS:
+        raise ValueError("no gold")
+    return metric(example, prediction)
+
+
 def unmarked(example: Any, prediction: Any) -> float:
     return 1.0
 

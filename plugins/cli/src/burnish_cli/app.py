@@ -131,7 +131,8 @@ def tune(
     metric
         Name of a metric, or `module:attribute`.
     model
-        Name of a model plugin, with the model's id behind a slash: `openai/gpt-5-mini`. None: the only one installed.
+        Name of a model plugin, with the model's id behind a slash: `openai/gpt-5-mini`. None: the only one installed,
+        or the only one that needs no options.
     label
         Column that replies are compared with. None: the one that the prompt does not read.
     id_

@@ -6,6 +6,7 @@ the plugin manager structures with the plugin's own class. Everything else is ch
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,6 +32,9 @@ class Component:
     use: str
     options: Mapping[str, Any] = attrs.field(factory=dict)
     """Untyped here: the plugin's own options class decides."""
+
+    why: str = attrs.field(default="", eq=False)
+    """Why it was taken, where nobody named it."""
 
     @property
     def is_reference(self) -> bool:
@@ -82,6 +86,18 @@ class ProgramConfig:
 
 
 @attrs.frozen(kw_only=True)
+class EngineTable:
+    """How rollouts are run: what a run sets of `burnish.EngineConfig`."""
+
+    cache_salt: int = 0
+    """Change it for what burnish cannot see: what the cache holds under another one is no answer."""
+    failure_score: float = 0.0
+    """The score of a rollout whose program failed."""
+    rollout_timeout: float | None = None
+    """Seconds that the program may take for one row."""
+
+
+@attrs.frozen(kw_only=True)
 class Config:
     """A whole `burnish.toml`."""
 
@@ -97,6 +113,7 @@ class Config:
     concurrency: int = 16
     models: Mapping[str, Component] = attrs.field(factory=dict)
     """By role: `task`, `proposer`, `judge`."""
+    engine: EngineTable = EngineTable()
     cache: Component | None = None
     """None: one file for all runs, `runs/cache.db`; `none`: no cache."""
     meter: Component | None = None
@@ -118,6 +135,11 @@ def problems(config: Config) -> Iterator[Problem]:
         yield ("concurrency",), f"must be at least 1, it is {config.concurrency}"
     if not config.strategy:
         yield ("strategy",), "names no strategy; add a table `[[strategy]]` with `use`"
+    engine = config.engine
+    if not math.isfinite(engine.failure_score):
+        yield ("engine", "failure_score"), f"must be finite, it is {engine.failure_score}"
+    if engine.rollout_timeout is not None and not engine.rollout_timeout > 0:
+        yield ("engine", "rollout_timeout"), f"must be above 0, it is {engine.rollout_timeout}"
     yield from _data(config.data)
     yield from _program(config.program)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 import traceback
+from collections.abc import Iterator
 
 from burnish_cli import text
 
@@ -18,7 +19,7 @@ class Exit(enum.IntEnum):
     WRONG_INPUT = 2
     """Nothing was spent."""
     STOPPED = 3
-    """What was paid for is kept; `burnish resume` goes on."""
+    """What was paid for is kept: run again, what the cache holds is not paid twice."""
     BUDGET_REFUSED = 4
     """The budget does not cover what was asked; nothing was spent."""
     INTERNAL = 70
@@ -34,13 +35,28 @@ def report_error(error: BaseException) -> Exit:
         traceback.print_exception(error, file=sys.stderr)
         _say("internal error; please report it with the lines above")
     else:
-        _say(str(error))
+        _say("\n".join([str(error), *_kept(error)]))
     return code
+
+
+def _spent(error: BaseException) -> bool:
+    """Whether a run was under way that had paid for something, whoever's fault its end is."""
+    spend = getattr(getattr(error, "result", None), "spend", None)
+    return spend is not None and (spend.metric_calls > 0 or spend.requests > 0)
+
+
+def _kept(error: BaseException) -> Iterator[str]:
+    """Say where the best is that a run under way had found."""
+    run_dir = getattr(getattr(error, "result", None), "run_dir", None)
+    if run_dir is not None and _spent(error):
+        yield f"the best so far is in {run_dir}; run it again: what the cache holds is not paid twice"
 
 
 def _code(error: BaseException) -> Exit:
     from burnish import errors
 
+    if _spent(error):
+        return Exit.STOPPED
     if isinstance(error, (errors.BudgetRefusedError, errors.BudgetExceededError)):
         return Exit.BUDGET_REFUSED
     if isinstance(error, (errors.UsageError, errors.PluginError, errors.StoreError)):

@@ -80,7 +80,10 @@ def in_words(job: Job, plan: RunPlan) -> Iterator[str]:
     sizes = f"{len(splits.train):,} train, {len(splits.val):,} validation, {len(splits.test):,} test rows"
     columns = f"{_names(data.inputs.values())} → {_names(data.labels.values()) or 'no label'}"
     yield f"data      {text.safe(columns)}; {sizes}"
-    roles = ", ".join(f"{role}: {component.use}" for role, component in job.config.models.items())
+    roles = ", ".join(
+        f"{role}: {component.use}{f' ({component.why})' if component.why else ''}"
+        for role, component in job.config.models.items()
+    )
     yield f"models    {text.safe(roles) or 'the program brings its own'}"
     for name, part in plan.strategies:
         proposals = f", {text.count(part.proposer_calls, 'proposer call')}" if part.proposer_calls else ""

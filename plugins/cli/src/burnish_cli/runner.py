@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from burnish import Result, RunHandle, TestResult, aoptimize
-from burnish.errors import RunStoppedError, unwrap
+from burnish.errors import BurnishError, RunStoppedError, StoreError, unwrap
 from burnish_cli.job import Job
 from burnish_cli.logs import logs_told
 from burnish_cli.progress import Progress, open_progress
@@ -42,15 +42,29 @@ def execute(job: Job, *, stream: TextIO, rollouts: int | None) -> ResultFile:
     """Run a job to its end, showing its progress on `stream`, and write `result.json` into its run directory.
 
     SIGINT and SIGTERM end the search and keep the best so far; a second one ends the run at once, by
-    `RunStoppedError`. Raises what `burnish.aoptimize` raises.
+    `RunStoppedError`. Raises what `burnish.aoptimize` raises; what an error holds as its `result` is written, too.
     """
     columns = range(len(job.splits.val) or len(job.splits.train))
     tally = Tally(val=columns, budget=job.config.budget, clock=time.monotonic, rollouts=rollouts)
     handle, notes = RunHandle(), Notes(job.splits.notes)
-    with open_progress(stream, tally) as view, watched(handle, view), logs_told(notes.add):
-        result = trio.run(partial(_run, job, handle, view))
+    try:
+        with open_progress(stream, tally) as view, watched(handle, view), logs_told(notes.add):
+            result = trio.run(partial(_run, job, handle, view))
+    except BurnishError as error:
+        if error.result is not None:
+            with contextlib.suppress(StoreError):  # what stopped the run is the news
+                _write(job, error.result, notes)
+        raise
+    return _write(job, result, notes)
+
+
+def _write(job: Job, result: Result, notes: Notes) -> ResultFile:
     summary = summarize(job, result, notes.lines)
-    write_result(summary, job.run_dir / "result.json")
+    try:
+        write_result(summary, job.run_dir / "result.json")
+    except StoreError as error:
+        error.result = result
+        raise
     return summary
 
 
@@ -100,6 +114,9 @@ async def _optimize(job: Job, handle: RunHandle) -> Result:
         meter=job.meter,
         executor=job.executor,
         sinks=job.sinks,
+        cache_salt=job.config.engine.cache_salt,
+        failure_score=job.config.engine.failure_score,
+        rollout_timeout=job.config.engine.rollout_timeout,
         plugins=job.plugins,
         env=job.env,
         handle=handle,
@@ -167,7 +184,7 @@ def summarize(job: Job, result: Result, notes: Sequence[str] = ()) -> ResultFile
         run_dir=str(job.run_dir),
         seed=job.config.seed,
         stop_reason=result.stop_reason,
-        finished=result.stop_reason != "cancelled",
+        finished=result.stop_reason != "cancelled" and not result.stop_reason.startswith("stopped: "),
         rows=Rows(**sizes),
         validation=Scores(baseline=result.baseline, winner=result.best),
         spend=summarize_spend(result.spend),

@@ -16,7 +16,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from burnish import Budget
 from burnish.errors import ConfigError
-from burnish_cli.config import Component, Config, DataConfig, Problem, ProgramConfig, problems
+from burnish_cli.config import Component, Config, DataConfig, EngineTable, Problem, ProgramConfig, problems
 from burnish_cli.data import read_text
 
 KeyPath = tuple[str | int, ...]
@@ -86,6 +86,7 @@ def _converter() -> cattrs.Converter:
     c.register_structure_hook_func(lambda kind: kind == tuple[Component, ...], _components)
     c.register_structure_hook_func(lambda kind: kind == Mapping[str, Component], _by_role)
     c.register_structure_hook(ProgramConfig, _table(make_dict_structure_fn(ProgramConfig, c)))
+    c.register_structure_hook(EngineTable, _table(make_dict_structure_fn(EngineTable, c)))
     size, columns = override(struct_hook=_size), override(struct_hook=_columns)
     data = make_dict_structure_fn(
         DataConfig,

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from burnish import Budget, PluginManager
-from burnish.errors import PluginNotFoundError, UsageError
+from burnish.errors import PluginError, PluginNotFoundError, UsageError
 from burnish_cli.config import Component, Size
 from burnish_cli.infer import Wishes
 
@@ -53,13 +55,24 @@ def read_size(name: str, size: str) -> Size:
 
 
 def model_component(model: str | None) -> Component:
-    """Read `plugin` or `plugin/model`; None takes the only model that is installed."""
+    """Read `plugin` or `plugin/model`; None takes the only model that is installed, or that needs no options."""
     if model is not None:
         use, _, name = model.partition("/")
         return Component(use=use, options={"model": name} if name else {})
-    names = [info.name for info in PluginManager(variables=os.environ).available("model") if not info.blocked]
-    if len(names) == 1:
-        return Component(use=names[0])
+    plugins = PluginManager(variables=os.environ)
+    names = [info.name for info in plugins.available("model") if not info.blocked]
     if not names:
         raise PluginNotFoundError("no model is installed; install burnish-openai and say `--model openai/<id>`")
-    raise PluginNotFoundError(f"several models are installed ({', '.join(names)}); say which by `--model`")
+    ready = names if len(names) == 1 else [name for name in names if _needs_no_options(plugins, name)]
+    if len(ready) != 1:
+        raise PluginNotFoundError(f"several models are installed ({', '.join(names)}); say which by `--model`")
+    others = [name for name in names if name != ready[0]]
+    return Component(use=ready[0], why=f"needs no options, unlike {', '.join(others)}" if others else "")
+
+
+def _needs_no_options(plugins: PluginManager, name: str) -> bool:
+    try:
+        options = plugins.spec("model", name).options
+    except PluginError:  # a broken one is none to take without a word
+        return False
+    return options is None or all(field.default is not attrs.NOTHING for field in attrs.fields(options) if field.init)
