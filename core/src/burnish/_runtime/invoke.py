@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import trio
@@ -42,11 +43,23 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
+async def in_thread(call: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
+    """Run sync code in a worker thread with the caller's context; cancellation waits for it to return.
+
+    Without a `limiter` nothing waits for a thread: who calls bounds how many run at once. The limiter that trio shares
+    would cap them all at 40, and a thread that has the loop run something in a further thread could wait for ever.
+    """
+    # in a tuple, as trio refuses what gives a coroutine back: `lambda e, p: judge(e, p)` is fine here
+    (result,) = await trio.to_thread.run_sync(lambda: (call(),), limiter=limiter or trio.CapacityLimiter(1))
+    return result
+
+
 class Invoker:
     """Runs callables of one run: it owns the run's worker threads and remembers whom it has named."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = trio.CapacityLimiter(max(1, threads))
+    def __init__(self, threads: int | None) -> None:
+        """Run at most so many sync callables at once; None leaves that to who calls."""
+        self._threads = None if threads is None else trio.CapacityLimiter(max(1, threads))
         self._named: set[str] = set()
 
     def bind(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
@@ -71,8 +84,7 @@ class Invoker:
 
     def _in_thread(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         async def call(*args: Any, **kwargs: Any) -> Any:
-            # in a tuple, as trio refuses what gives a coroutine back: `lambda e, p: judge(e, p)` is fine here
-            (result,) = await trio.to_thread.run_sync(lambda: (function(*args, **kwargs),), limiter=self._threads)
+            result = await in_thread(partial(function, *args, **kwargs), self._threads)
             return await result if inspect.isawaitable(result) else result
 
         return call

@@ -15,7 +15,7 @@ import xxhash
 from burnish import abc
 from burnish._model.budget import ZERO, RoleSpend
 from burnish._model.lm import LMRequest, LMResponse, Usage, price
-from burnish._runtime.invoke import is_async
+from burnish._runtime.invoke import in_thread, is_async
 from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.scope import Account, current_account
 from burnish.errors import (
@@ -62,7 +62,7 @@ class CallableModel:
         if is_async(self.function) or getattr(self.function, "__burnish_inline__", False):
             answer = self.function(request)
         else:
-            (answer,) = await trio.to_thread.run_sync(lambda: (self.function(request),))
+            answer = await in_thread(lambda: self.function(request))
         if inspect.isawaitable(answer):
             answer = await answer
         return answer if isinstance(answer, LMResponse) else LMResponse(text=answer)

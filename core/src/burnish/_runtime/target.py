@@ -16,7 +16,8 @@ from burnish._model.example import Example
 from burnish._model.parameter import Parameter, PredictState
 from burnish._runtime.codeprint import CodePrint, code_print
 from burnish._runtime.invoke import Invoker
-from burnish._runtime.scope import current_injection
+from burnish._runtime.log import log
+from burnish._runtime.scope import Account, current_account, current_injection
 from burnish.errors import RowError, UnknownParameterError, UsageError
 
 
@@ -83,13 +84,19 @@ def check_candidate(target: abc.Target, candidate: Candidate) -> None:
 
 
 class FunctionTarget:
-    """A callable as a target: `apply` injection where it has predictors, no parameters otherwise."""
+    """A callable as a target: `apply` injection where it has predictors, no parameters otherwise.
+
+    Its `metering` is `call`, which holds for what it asks through `burnish.call_model` and predictors of burnish.
+    Whether it calls an SDK of its own cannot be known beforehand, so no cap is refused; the first rollout that succeeds
+    under a cap on requests, tokens or money without a call that burnish saw is named in the log.
+    """
 
     def __init__(self, function: Any) -> None:
         self.function = function
         self.inputs: Sequence[abc.InputField] | None = signature_inputs(function)
         self._print: CodePrint | None = None
-        self._call = Invoker(threads=64).bind(function)
+        self._call = Invoker(threads=None).bind(function)  # the engine's slots bound how many run at once
+        self._told = False
 
     metering: abc.Metering = "call"
     injection: abc.Injection = "apply"
@@ -122,7 +129,24 @@ class FunctionTarget:
         injection = current_injection()
         if injection is not None:
             injection.rendered.update(candidate.overlays)
-        return await self._call(**inputs)
+        output = await self._call(**inputs)
+        account = current_account()
+        if account is not None and not account.calls and not self._told:
+            self._tell_unmetered(account)
+        return output
+
+    def _tell_unmetered(self, account: Account) -> None:
+        """Say once that caps on model calls do not hold for calls that nobody saw."""
+        budget = None if account.ledger is None else account.ledger.budget
+        caps = [cap for cap in ("max_requests", "max_tokens", "max_cost") if getattr(budget, cap, None) is not None]
+        if caps:
+            self._told = True
+            log.warning(
+                "a rollout made no model call that burnish saw, so the cap does not hold for calls that the program "
+                "makes by itself: make them through burnish.call_model, or cap max_metric_calls",
+                program=getattr(self.function, "__qualname__", type(self.function).__qualname__),
+                caps=caps,
+            )
 
     def copy(self) -> FunctionTarget:
         """Give a target over a copy of the program: its own `copy()`, else a deep copy; a plain function is its own.
