@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from burnish import Budget, RolloutCache, errors
 from burnish._model.events import RolloutLanded, RunEnded, RunStarted
 from burnish._model.state import fold
 from burnish._runtime.run_store import read_events
+from burnish.abc import LMResponse, Usage
 from burnish.testing import ScriptedModel
 
 from ._kit import Ambient, as_said, ask, rows, told
@@ -67,6 +69,28 @@ def test_twice_the_test_rows_are_set_aside() -> None:
     assert ("budget: max_metric_calls", 0.6) == (result.stop_reason, result.best)
     assert result.test is not None
     assert (True, 12 + 10) == (result.test.complete, result.spend.metric_calls)
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.parametrize(
+    "budget", [Budget(max_requests=50), Budget(max_tokens=500), Budget(max_cost="0.50"), Budget(max_requests=51)]
+)
+def test_what_the_test_rows_need_is_set_aside(budget: Budget, concurrency: int) -> None:
+    """Under a cap on requests, tokens or money too, once a rollout has shown what it needs: two calls."""
+    answer = LMResponse(text="ok", cost=Decimal("0.01"), usage=Usage(output_tokens=10))
+    model = ScriptedModel(lambda request: answer)
+
+    async def act(q: Any, text: str) -> float:
+        for turn in range(2):
+            await b.call_model(b.model_for("task"), ask(f"{q} {text} {turn}"))
+        return float(text)
+
+    given = Ambient(lambda q, text: act(q, text.replace("seed", "0.1")))
+    options: dict[str, Any] = {"budget": budget, "models": model, "concurrency": concurrency}
+    result = tune(given, Tries("0.5", "0.6", "0.7", "0.8"), split(train=1, val=4, test=5), **options)
+    assert ("budget", 0.6) == (result.stop_reason.partition(":")[0], result.best)
+    assert result.test is not None
+    assert (True, 15 + 10, 50) == (result.test.complete, result.spend.metric_calls, model.calls)
 
 
 def test_strategies_in_a_row_hand_on_their_best() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
-from burnish import Budget, abc
+import burnish
+from burnish import Budget, EngineConfig, EvalEngine, abc, errors
 from burnish._runtime.ledger import Ledger
 
 
@@ -120,3 +122,54 @@ async def test_a_cancelled_run_still_gives_back() -> None:
             ledger.release_rollouts(2)
             await ledger.hand_back()
     assert [("run:1", 2)] == meter.released
+
+
+class Gone(Meter):
+    """Answers no lease."""
+
+    async def lease(self, request: abc.Lease) -> abc.Grant | abc.Exhausted:
+        await trio.lowlevel.checkpoint()
+        raise OSError("no route")
+
+
+@burnish.inline
+def good(example: object, prediction: object) -> float:
+    """Score 1.0."""
+    return 1.0
+
+
+async def test_a_meter_that_fails_stops_the_run_by_name() -> None:
+    """Nothing has run and nothing is reserved; the error says whose fault it was."""
+    ledger = Ledger(Budget(max_metric_calls=3), meter=Gone())
+    engine = EvalEngine([{"q": 1}], good, ledger=ledger)
+    with pytest.raises(errors.RunStoppedError, match=r"the meter `Gone` failed on lease .*: OSError: no route"):
+        await engine.evaluate(lambda q: q, engine.register(burnish.Candidate()))
+    assert (3, 0) == (ledger.room(), engine.spend.metric_calls)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_leases_are_renewed_at_half_their_time(answers: bool) -> None:
+    """Rollouts of a quarter of the time under one lease: the same key is asked for again after two of them, and four.
+
+    A meter that does not renew it changes nothing.
+    """
+    hour, now, asked = abc.Lease(amount=abc.Amount(), key="").ttl, [0.0], list[tuple[float, abc.Lease]]()
+
+    class Renewing(Meter):
+        async def lease(self, request: abc.Lease) -> abc.Grant | abc.Exhausted:
+            asked.append((now[0], request))
+            if len(asked) > 1 and not answers:
+                raise OSError("no route")
+            return abc.Grant(key=request.key)
+
+    async def program(q: int) -> int:
+        await trio.lowlevel.checkpoint()
+        now[0] += hour / 4
+        return q
+
+    ledger = Ledger(Budget(), meter=Renewing(), run="run", clock=lambda: now[0])
+    engine = EvalEngine([{"q": q} for q in range(5)], good, EngineConfig(concurrency=1), ledger=ledger)
+    outcome = await engine.evaluate(program, engine.register(burnish.Candidate()))
+    assert isinstance(outcome, burnish.Complete)
+    assert [0.0, hour / 2, hour] == [when for when, _ in asked]
+    assert {("run:1", 5)} == {(request.key, request.amount.metric_calls) for _, request in asked}

@@ -54,7 +54,7 @@ class Asked(Engine):
         self.waves: list[list[int]] = []
 
     async def evaluate_many(
-        self, requests: Sequence[tuple[int, Sequence[int]]], *, samples: int = 1, traces: bool = False
+        self, requests: Sequence[tuple[int, Sequence[int]]], *, samples: int | range = 1, traces: bool = False
     ) -> Complete | BudgetExhausted:
         self.waves.append([column for _, columns in requests for column in columns])
         return await super().evaluate_many(requests, samples=samples, traces=traces)
@@ -133,3 +133,23 @@ async def test_nothing_wanted_is_enough() -> None:
     """No demos asked for: no rollout."""
     found, waves = await taught(Program(), enough=0)
     assert ("enough", []) == (found.ended, waves)
+
+
+class Down(Program):
+    """Its model is out of reach: what failed is stored nowhere, so that asking for it again runs it again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ran = 0
+
+    async def run(self, inputs: Mapping[str, Any], candidate: Candidate) -> Any:
+        self.ran += 1
+        await trio.lowlevel.checkpoint()
+        raise burnish.errors.ModelConnectionError("no route")
+
+
+async def test_a_further_round_runs_the_further_sample_alone() -> None:
+    """Twelve rows in three rounds are at most 36 rollouts, also where those of the rounds before left nothing."""
+    program = Down()
+    found, waves = await taught(program, max_rounds=3)
+    assert ("rows", 36, 36, 9) == (found.ended, program.ran, found.errors, len(waves))

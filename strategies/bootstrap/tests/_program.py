@@ -91,7 +91,7 @@ class Ask:
     """One request of a strategy, as the engine got it."""
 
     requests: tuple[tuple[int, tuple[int, ...]], ...]
-    samples: int
+    samples: int | range
     traces: bool
 
 
@@ -103,7 +103,7 @@ class RecordingEngine(Engine):
         self.asks: list[Ask] = []
 
     async def evaluate_many(
-        self, requests: Sequence[tuple[int, Sequence[int]]], *, samples: int = 1, traces: bool = False
+        self, requests: Sequence[tuple[int, Sequence[int]]], *, samples: int | range = 1, traces: bool = False
     ) -> Complete | BudgetExhausted:
         plain = tuple((index, tuple(columns)) for index, columns in requests)
         self.asks.append(Ask(requests=plain, samples=samples, traces=traces))
