@@ -16,6 +16,7 @@ from burnish._model.budget import Spend as Spend
 from burnish._model.candidate import Candidate as Candidate
 from burnish._model.candidate import Demo as Demo
 from burnish._model.candidate import Overlay as Overlay
+from burnish._model.canonical import fingerprint as fingerprint
 from burnish._model.evals import Eval as Eval
 from burnish._model.evals import average_score as average_score
 from burnish._model.example import Example as Example
@@ -53,6 +54,7 @@ from burnish._model.trace import Span as Span
 from burnish._model.trace import Trace as Trace
 from burnish._runtime.capture import capture as capture
 from burnish._runtime.capture import span as span
+from burnish._runtime.codeprint import CodePrint as CodePrint
 from burnish._runtime.codeprint import code_print as code_print
 from burnish._runtime.config import DEFAULT_EVAL_CONCURRENCY as DEFAULT_EVAL_CONCURRENCY
 from burnish._runtime.config import EngineConfig as EngineConfig
@@ -76,6 +78,7 @@ from burnish._runtime.target import CandidateUndo as CandidateUndo
 from burnish._runtime.target import apply_candidate as apply_candidate
 from burnish._runtime.target import as_target as as_target
 from burnish._runtime.target import restore_candidate as restore_candidate
+from burnish._runtime.target import signature_inputs as signature_inputs
 from burnish.abc import Environment as Environment
 from burnish.abc import Spec as Spec
 from burnish.hookspecs import hookimpl as hookimpl

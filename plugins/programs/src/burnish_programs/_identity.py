@@ -2,106 +2,94 @@
 
 from __future__ import annotations
 
-import json
-import types
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import burnish
 from burnish import abc
+from burnish.abc import Json
 from burnish_programs._leaf import Leaf
 from burnish_programs._module import Module, attributes, holds_predictors, items_of, modules_in
 from burnish_programs._render import RENDERING
 
-MOST_VALUES = 10_000
-"""A larger list or mapping of plain data in an attribute counts as an object without a content identity."""
 
+def print_code(program: Module | Leaf, predictors: Mapping[str, Leaf]) -> burnish.CodePrint:
+    """Fingerprint the code of a program: the user's classes, and the plain attributes of modules as they are now.
 
-class CodePrint(Protocol):
-    """What `burnish.code_print` gives."""
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    @property
-    def opaque(self) -> tuple[Any, ...]: ...
-
-
-def print_code(program: Module | Leaf, predictors: Mapping[str, Leaf]) -> CodePrint:
-    """Fingerprint the code of a program: its classes, its plain attributes, the callables its predictors are pinned to.
-
-    Lists and mappings of plain data count by their content as it is now. A module with a `fingerprint` attribute is
-    that, and nobody looks inside.
+    A module with a `fingerprint` attribute is that, and nobody looks inside.
     """
-    parts: list[Any] = []
+    classes: list[type] = [type(leaf) for leaf in predictors.values()]
+    held: list[tuple[Any, ...]] = []
     for module in modules_in(program).values():
-        parts.extend(_module_parts(module))
-    for name, leaf in predictors.items():
-        parts.extend(_classes(type(leaf)))
-        if leaf.model is not None and not isinstance(leaf.model, abc.Model):
-            parts += [name, leaf.model]
-    return burnish.code_print(tuple(parts))
-
-
-def _module_parts(module: Module) -> Iterator[Any]:
-    if isinstance(getattr(module, "fingerprint", None), str):
-        yield module
-        return
-    yield from _classes(type(module))
-    for name, value in attributes(module):
-        yield name
-        yield from _plain_parts(value)
-
-
-def _classes(kind: type) -> Iterator[Any]:
-    """Give the user's own classes, and those of their functions that close over something."""
-    for base in kind.__mro__:
-        if base is object or base.__module__.partition(".")[0] == "burnish_programs":
-            continue
-        yield base
-        for member in base.__dict__.values():
-            if isinstance(member, types.FunctionType) and member.__closure__:
-                yield member
+        if isinstance(getattr(module, "fingerprint", None), str):
+            held.append((module,))
+        else:
+            classes.append(type(module))
+            held.append(tuple(part for name, value in attributes(module) for part in (name, *_plain_parts(value))))
+    own = [kind for kind in classes if kind.__module__.partition(".")[0] != "burnish_programs"]
+    return burnish.code_print((*own, tuple(held)))
 
 
 def _plain_parts(value: Any) -> Iterator[Any]:
+    """Give what a value holds beside modules and predictors, which are looked at by themselves."""
     if not holds_predictors(value):
-        form = _data(value)
-        yield value if form is None else form
+        yield value
     elif not isinstance(value, (Module, Leaf)):
         for key, item in items_of(value) or ():
             yield key
             yield from _plain_parts(item)
 
 
-def _data(value: Any) -> str | None:
-    """Write a list or mapping of plain data as text; None for anything else."""
-    if not isinstance(value, (list, dict)) or not _is_plain(value, [MOST_VALUES]):
-        return None
-    return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
+class PredictorPrints:
+    """Fingerprints the predictors of one program as they stand; a callable that they are pinned to, once."""
+
+    def __init__(self, predictors: Mapping[str, Leaf]) -> None:
+        self._predictors = predictors
+        self._callables: list[tuple[Any, burnish.CodePrint]] = []
+        self._known: tuple[list[Any], list[Any], str] | None = None
+
+    def print(self, code: burnish.CodePrint) -> str:
+        """Fingerprint code and predictors: signatures, settings, pinned models, and the state each has now (E33)."""
+        held = [part for leaf in self._predictors.values() for part in _held(leaf)]
+        models = [_model(leaf) for leaf in self._predictors.values()]
+        known = self._known
+        if known is None or models != known[1] or not _same_objects(held, known[0]):
+            form: dict[str, Json] = {
+                name: [leaf.describe(), _state(leaf.get_state()), model, [p.fingerprint for p in self._pinned(leaf)]]
+                for (name, leaf), model in zip(self._predictors.items(), models, strict=True)
+            }
+            self._known = known = held, models, burnish.fingerprint([RENDERING, code.fingerprint, form])
+        return known[2]
+
+    @property
+    def opaque(self) -> tuple[Any, ...]:
+        """Objects without a content identity that pinned callables hold."""
+        return tuple(o for leaf in self._predictors.values() for printed in self._pinned(leaf) for o in printed.opaque)
+
+    def _pinned(self, leaf: Leaf) -> Iterator[burnish.CodePrint]:
+        """Give the print of the callable that a predictor is pinned to, as it was when it was first seen."""
+        if leaf.model is None or isinstance(leaf.model, abc.Model):
+            return
+        for known, printed in self._callables:
+            if known is leaf.model:
+                yield printed
+                return
+        self._callables.append((leaf.model, burnish.code_print(leaf.model)))
+        yield self._callables[-1][1]
 
 
-def _is_plain(value: Any, left: list[int]) -> bool:
-    left[0] -= 1
-    if left[0] < 0:
-        return False
-    if type(value) is list:
-        return all(_is_plain(item, left) for item in value)
-    if type(value) is dict:
-        return all(type(key) is str and _is_plain(item, left) for key, item in value.items())
-    return value is None or type(value) in (str, int, float, bool)
+def _held(leaf: Leaf) -> list[Any]:
+    """Give what decides a predictor's results, by object: its state and its public attributes."""
+    return [leaf.get_state(), *(value for name, value in vars(leaf).items() if not name.startswith("_"))]
 
 
-def print_predictors(code: CodePrint, predictors: Mapping[str, Leaf]) -> str:
-    """Fingerprint code and predictors: signatures, settings, pinned models, and the state each has now (E33)."""
-    form = {name: [leaf.describe(), _state(leaf.get_state()), _model(leaf)] for name, leaf in predictors.items()}
-    text = json.dumps([RENDERING, code.fingerprint, form], sort_keys=True, default=dict)
-    return burnish.code_print(text).fingerprint
+def _same_objects(some: list[Any], others: list[Any]) -> bool:
+    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
 
 
-def _state(state: burnish.PredictState) -> Any:
+def _state(state: burnish.PredictState) -> Json:
     return [state.instruction, [demo.to_json() for demo in state.demos]]
 
 
-def _model(leaf: Leaf) -> Any:
+def _model(leaf: Leaf) -> Json:
     return None if leaf.model is None else dict(burnish.as_model(leaf.model).identity)

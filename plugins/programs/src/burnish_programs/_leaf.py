@@ -7,6 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import attrs
@@ -97,6 +98,14 @@ class Leaf(ABC):
         self._prefixes = _Prefixes()
         self._runs: dict[object, str] = {}
         """Its name in each run that has it under tuning."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; what was made of the public ones is made anew from then on."""
+        super().__setattr__(name, value)
+        if not name.startswith("_"):
+            for made in [n for n in self.__dict__ if isinstance(getattr(type(self), n, None), cached_property)]:
+                del self.__dict__[made]
+            self._prefixes = _Prefixes()
 
     # --- what a kind of predictor decides ------------------------------------------------------------------------
 

@@ -65,7 +65,6 @@ class PromptProgram(Leaf):
         super().__init__(instruction=None, demos=demos, model=model, settings=settings, name=name)
         self.text = text
         self.output: Field = parse_field(output)
-        self.placeholders = placeholders_of(text)
         if not self.placeholders:
             raise UsageError(
                 "the prompt has no placeholder, so that every row would ask the same: write {{field}}, without blanks, "
@@ -80,6 +79,11 @@ class PromptProgram(Leaf):
     @property
     def default_instruction(self) -> str:
         return self.text
+
+    @cached_property
+    def placeholders(self) -> tuple[str, ...]:
+        """Names of the fields that the text has a place for."""
+        return placeholders_of(self.text)
 
     @cached_property
     def input_fields(self) -> Sequence[abc.InputField]:

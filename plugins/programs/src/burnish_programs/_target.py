@@ -13,14 +13,12 @@ import burnish
 from burnish import abc
 from burnish.errors import UnknownParameterError, UsageError
 from burnish_programs._binding import binding, names_of
-from burnish_programs._identity import CodePrint, print_code, print_predictors
+from burnish_programs._identity import PredictorPrints, print_code
 from burnish_programs._leaf import Leaf
 from burnish_programs._module import Module, attributes, found_predictors, holds_predictors, modules_in
 from burnish_programs._prediction import Prediction
 
 log = structlog.get_logger("burnish")
-
-_PLAIN = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 
 
 class ModuleTarget:
@@ -35,16 +33,14 @@ class ModuleTarget:
     def __init__(self, program: Module | Leaf) -> None:
         self.program = program
         """The program itself: `install` writes into it."""
-        self.inputs: Sequence[abc.InputField] | None = (
-            program.input_fields if isinstance(program, Leaf) else forward_inputs(program.forward)
-        )
+        self._inputs = None if isinstance(program, Leaf) else _forward_inputs(program.forward)
         self._look_at(dict(program.predictors()))
 
     def _look_at(self, predictors: dict[str, Leaf]) -> None:
         self.predictors: Mapping[str, Leaf] = predictors
         self._names = names_of(self.program, predictors, modules_in(self.program))
-        self._code: CodePrint | None = None
-        self._printed: tuple[list[burnish.PredictState], str] | None = None
+        self._code: burnish.CodePrint | None = None
+        self._prints = PredictorPrints(predictors)
         if isinstance(self.program, Module):
             _warn_of_undeclared(self.program, predictors)
 
@@ -54,11 +50,16 @@ class ModuleTarget:
         if list(found) != list(self.predictors) or any(self.predictors[name] is not found[name] for name in found):
             self._look_at(found)
 
+    @property
+    def inputs(self) -> Sequence[abc.InputField] | None:
+        """What a row must give; None where `forward` takes anything."""
+        return self.program.input_fields if isinstance(self.program, Leaf) else self._inputs
+
     def __repr__(self) -> str:
         return f"<target of {self._names.program}: {', '.join(self.predictors) or 'no predictors'}>"
 
     @property
-    def code_print(self) -> CodePrint:
+    def code_print(self) -> burnish.CodePrint:
         """Identity of the program's code, and what in it has none."""
         if self._code is None:
             self._code = print_code(self.program, self.predictors)
@@ -68,16 +69,12 @@ class ModuleTarget:
     def fingerprint(self) -> str:
         """128-bit fingerprint of code, signatures, pinned models, settings and the current state of the predictors."""
         self._look_again()
-        states = [leaf.get_state() for leaf in self.predictors.values()]
-        if self._printed is not None and all(a is b for a, b in zip(self._printed[0], states, strict=True)):
-            return self._printed[1]
-        self._printed = (states, print_predictors(self.code_print, self.predictors))
-        return self._printed[1]
+        return self._prints.print(self.code_print)
 
     @property
     def opaque(self) -> tuple[Any, ...]:
         """Objects that the program holds and that have no content identity."""
-        return self.code_print.opaque
+        return self.code_print.opaque + self._prints.opaque
 
     def parameters(self) -> dict[str, burnish.Parameter]:
         """Give the predictors as they stand, by name."""
@@ -140,25 +137,11 @@ class ModuleTarget:
         return type(self)(self.program.copy())
 
 
-def forward_inputs(forward: Any) -> Sequence[abc.InputField] | None:
-    """Read a program's inputs off the parameters of its `forward`; None where it takes anything (`**fields`)."""
-    parameters = inspect.signature(forward).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return None
-    fields = []
-    for p in parameters:
+def _forward_inputs(forward: Any) -> Sequence[abc.InputField] | None:
+    for p in inspect.signature(forward).parameters.values():
         if p.kind is p.POSITIONAL_ONLY:
             raise UsageError(f"`forward` gets its inputs by name, but `{p.name}` is positional only")
-        if p.kind is not p.VAR_POSITIONAL:
-            fields.append(abc.InputField(name=p.name, required=p.default is p.empty, annotation=_plain(p.annotation)))
-    return fields
-
-
-def _plain(annotation: Any) -> type | None:
-    """Give the plain class that an annotation names, also where `from __future__ import annotations` made it text."""
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    known = _PLAIN.get(name)
-    return known if known is annotation or isinstance(annotation, str) else None
+    return burnish.signature_inputs(forward)
 
 
 def _warn_of_undeclared(program: Module, predictors: Mapping[str, Leaf]) -> None:
