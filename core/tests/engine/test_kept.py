@@ -275,6 +275,13 @@ async def test_events_are_decoded_beside_the_loop(tmp_path: Path, monkeypatch: p
     assert [] == [name for name, seen in threads.items() if loop in seen]
 
 
+def test_an_engine_shows_what_it_takes() -> None:
+    """Each part by name, and no other."""
+    assert [
+        *("examples", "metric", "config", "cache", "executor", "ledger", "limits", "journal", "models")
+    ] == list(inspect.signature(b.EvalEngine).parameters)
+
+
 async def test_a_platform_without_file_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run directory and `sink.jsonl` work there alike, unlocked, and each says so once."""
     monkeypatch.setattr("burnish._runtime.files.fcntl", None)

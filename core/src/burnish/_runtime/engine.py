@@ -28,6 +28,9 @@ from burnish._runtime.batch import Request
 from burnish._runtime.codeprint import same_code
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.evaluator import Evaluator
+from burnish._runtime.journal import Journal
+from burnish._runtime.ledger import Ledger
+from burnish._runtime.limiter import Limits
 from burnish._runtime.target import as_target, check_candidate
 
 _step: ContextVar[str] = ContextVar("burnish_step", default="")
@@ -69,8 +72,30 @@ class EvalEngine:
         outcome = await engine.evaluate(program, i)
     """
 
-    def __init__(self, examples: Iterable[Any], metric: Any, config: EngineConfig | None = None, **parts: Any) -> None:
-        self._evaluator = Evaluator(examples, metric, config, **parts)
+    def __init__(
+        self,
+        examples: Iterable[Any],
+        metric: Any,
+        config: EngineConfig | None = None,
+        *,
+        cache: abc.Cache | None = None,
+        executor: abc.Executor | None = None,
+        ledger: Ledger | None = None,
+        limits: Limits | None = None,
+        journal: Journal | None = None,
+        models: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._evaluator = Evaluator(
+            examples,
+            metric,
+            config,
+            cache=cache,
+            executor=executor,
+            ledger=ledger,
+            limits=limits,
+            journal=journal,
+            models=models,
+        )
         self._targets: list[tuple[Any, abc.Target]] = []
 
     def _target(self, program: Any) -> abc.Target:
