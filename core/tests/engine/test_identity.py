@@ -56,6 +56,22 @@ async def test_everything_that_decides_the_score_is_in_the_key() -> None:
     assert 0 == await fresh()
 
 
+async def test_the_failure_score_is_in_the_key() -> None:
+    """E34: a failed program's score is the engine's to set, so that another engine's is no answer; the default is."""
+    cache = RolloutCache()
+
+    async def fails(q: Any, instruction: str) -> None:
+        raise ValueError("no answer")
+
+    async def score(**config: Any) -> tuple[float | None, int]:
+        engine = EvalEngine(rows(2), always, EngineConfig(**config), cache=cache)
+        evaluation = evaluated(await engine.evaluate(Ambient(fails), engine.register(b.Candidate())))
+        return evaluation.mean(), engine.spend.cache_hits
+
+    assert [(0.0, 0), (-1.0, 0)] == [await score(), await score(failure_score=-1.0)]
+    assert [(0.0, 2), (-1.0, 2)] == [await score(failure_score=0), await score(failure_score=-1)]
+
+
 async def test_samples_are_rollouts_of_their_own() -> None:
     """The sample index is part of the identity; sample 0 is the plain evaluation."""
     program, engine = Ambient(echo), EvalEngine(rows(2), tenth)

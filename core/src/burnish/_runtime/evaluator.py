@@ -62,7 +62,7 @@ class Evaluator:
         self.metric = MetricRunner(metric, Invoker(self.config.concurrency))
         self.models = dict(models or {})
         self._journal = journal
-        self._identities = Identities(self.metric, self.config.cache_salt)
+        self._identities = Identities(self.metric, self.config.cache_salt, self.config.failure_score)
         self._answers = Answers(cache, keep_traces=self.config.keep_traces == "all")
         self._dispatcher = Dispatcher(self.config, self.ledger, self._answers, executor, self)
         self._warned: set[str] = set()

@@ -64,8 +64,10 @@ class Identity:
 class Identities:
     """Makes the identities of one engine."""
 
-    def __init__(self, metric: MetricRunner, salt: int) -> None:
+    def __init__(self, metric: MetricRunner, salt: int, failure_score: float = 0.0) -> None:
         self._metric, self._salt = metric, salt
+        # Only where it is set, so that the results of most engines stay shared with those that never knew it.
+        self._failure: list[Json] = [float(failure_score)] if failure_score else []
         self._nonce = uuid.uuid4().hex
         self._seen: list[Any] = []
         self._printed: list[tuple[Any, CodePrint]] = []
@@ -76,7 +78,7 @@ class Identities:
         identities = {role: self._model(model, opaque) for role, model in sorted(models.items())}
         program: list[Json] = [program_print, identities, sample, self._tokens(opaque)]
         metric_opaque = self._metric.code_print.opaque
-        metric: list[Json] = [self._metric.fingerprint, self._tokens(list(metric_opaque))]
+        metric: list[Json] = [self._metric.fingerprint, self._tokens(list(metric_opaque)), *self._failure]
         output, scored = fingerprint(["output", program]), fingerprint(["scored", program, metric])
         return Baseline(
             scored=f"{hash64(scored):016x}{scored}",
