@@ -118,11 +118,20 @@ def test_allowed_rollouts_pass_no_cap(budget: Budget, spend: Spend, rollouts: in
     assert (rollouts == 0 or fits) == budget.allows(spend, rollouts)
 
 
-@pytest.mark.parametrize("cap", [-1, True, "5", float("nan"), [1]])
-def test_a_cap_that_is_none_is_refused(cap: Any) -> None:
-    """A wrong cap is a usage error that names it, before anything is spent."""
-    with pytest.raises(UsageError, match="max_tokens must be a number from 0 on"):
-        Budget(max_tokens=cap)
+@pytest.mark.parametrize("name", ["max_metric_calls", "max_lm_calls", "max_requests", "max_tokens"])
+@pytest.mark.parametrize("cap", [-1, True, "5", float("nan"), [1], 2.5, float("inf")])
+def test_a_cap_that_is_none_is_refused(name: str, cap: Any) -> None:
+    """A wrong cap is a usage error that names it, before anything is spent; there are no parts of a call."""
+    with pytest.raises(UsageError, match=f"{name} must be a whole number from 0 on"):
+        Budget(**{name: cap})
+
+
+def test_seconds_may_be_parts_of_one() -> None:
+    """Time is no count; text and negative times are refused."""
+    assert 2.5 == Budget(max_seconds=2.5).max_seconds
+    for wrong in (-0.5, "5", float("nan")):
+        with pytest.raises(UsageError, match="max_seconds must be a number from 0 on"):
+            Budget(max_seconds=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("cap", ["-1", "NaN", -0.5, float("nan"), "much", True])

@@ -37,17 +37,22 @@ def _cap(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         raise UsageError(f"{attribute.name} must be a number from 0 on, or None for no cap; it is {value!r}")
 
 
+def _count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and not (isinstance(value, int) and _from_zero(value)):
+        raise UsageError(f"{attribute.name} must be a whole number from 0 on, or None for no cap; it is {value!r}")
+
+
 @attrs.frozen(kw_only=True)
 class Budget:
     """Hard caps; None is no cap."""
 
-    max_metric_calls: int | None = attrs.field(default=None, validator=_cap)
+    max_metric_calls: int | None = attrs.field(default=None, validator=_count)
     """Rollouts that run (served ones are free)."""
-    max_lm_calls: int | None = attrs.field(default=None, validator=_cap)
+    max_lm_calls: int | None = attrs.field(default=None, validator=_count)
     """The seed's unit: one a rollout, however many calls it makes, plus what is charged."""
-    max_requests: int | None = attrs.field(default=None, validator=_cap)
+    max_requests: int | None = attrs.field(default=None, validator=_count)
     """Requests to model providers: every role, retries included."""
-    max_tokens: int | None = attrs.field(default=None, validator=_cap)
+    max_tokens: int | None = attrs.field(default=None, validator=_count)
     """Tokens of all roles. A rollout starts where the most that one has needed so far fits beside those in flight, and
     no call starts once this many are recorded; a call that is longer than any before it may pass it."""
     max_cost: Decimal | None = attrs.field(default=None, converter=_money, validator=_cap)
