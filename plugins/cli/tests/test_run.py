@@ -337,6 +337,8 @@ def test_a_prompt_file_is_tuned_without_configuration(place: Path, capsys: pytes
     assert "warning: not a placeholder because of its blanks, sent as it is (text={{ no }})" in err
     assert ({"text": "text"}, {"colour": "colour"}) == (plan["inputs"], plan["labels"])
     assert {"max_metric_calls": plan["rollouts"]} == plan["budget"]
+    assert 0 == main(["tune", "prompt.md", "--data", "rows.csv", "--plan-only"])
+    assert "models    task: llamacpp (needs no options, unlike openai)" in capsys.readouterr().out
     assert not (place / "runs").exists()
     assert 0 == main([*tune, "--metric", "exact_match", "--require-improvement"])
     out, err = capsys.readouterr()
