@@ -54,7 +54,7 @@ async def test_signature_and_prompt(tmp_path: Path) -> None:
         ({"use": "nonsense"}, "not of the form"),
         ({"use": "no_such_module_here:x"}, "no module `no_such_module_here`"),
         ({"use": "json:nothing"}, "`json` has no `nothing`"),
-        ({"use": "json:dumps"}, r"mark it with `@burnish_programs\.program`"),
+        ({"use": "json:dumps"}, r"mark it with `@burnish\.exposed`"),
     ],
 )
 async def test_wrong_options_are_usage_errors(tmp_path: Path, options: dict[str, Any], error: str) -> None:
@@ -66,7 +66,7 @@ async def test_wrong_options_are_usage_errors(tmp_path: Path, options: dict[str,
 async def test_use_takes_burnish_objects_and_marked_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`module:attribute` is a module, predictor, target or marked function; a class or other callable is refused."""
 
-    @burnish_programs.program
+    @burnish.exposed
     def marked(q: str) -> dict[str, str]:
         return {"a": q}
 
@@ -88,6 +88,6 @@ async def test_use_takes_burnish_objects_and_marked_functions(monkeypatch: pytes
 
 def test_public_names() -> None:
     """What the page on programs names is there."""
-    wanted = "Module Predict ChainOfThought Prediction Signature PromptFile PromptProgram ModuleTarget models program"
+    wanted = "Module Predict ChainOfThought Prediction Signature PromptFile PromptProgram ModuleTarget models"
     assert burnish.models is burnish_programs.models
     assert [] == [name for name in wanted.split() if not hasattr(burnish_programs, name)]

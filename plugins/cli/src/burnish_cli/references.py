@@ -11,7 +11,7 @@ from typing import Any
 from burnish import abc
 from burnish.errors import ConfigError, first_line
 
-MARKS = ("__burnish_target__", "__burnish_program__", "__burnish_inline__", "__burnish_exposed__")
+MARKS = ("__burnish_target__", "__burnish_inline__", "__burnish_exposed__")
 KINDS = (abc.Target, abc.Metric, abc.Strategy, abc.Model, abc.Cache, abc.Meter, abc.Sink, abc.Executor)
 
 

@@ -21,5 +21,4 @@ from burnish_programs._signature import Field as Field
 from burnish_programs._signature import Signature as Signature
 from burnish_programs._signature import SignatureError as SignatureError
 from burnish_programs._target import ModuleTarget as ModuleTarget
-from burnish_programs._use import program as program
 from burnish_programs._use import program_of as program_of

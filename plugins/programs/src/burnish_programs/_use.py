@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import burnish
 from burnish import abc
@@ -12,36 +11,20 @@ from burnish.errors import ConfigError
 from burnish_programs._leaf import Leaf
 from burnish_programs._module import Module
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_MARK = "__burnish_exposed__"
-
-
-def program(function: F) -> F:
-    """Mark a function as a program, so that a configuration may name it.
-
-    It is called with the row's fields, by name; async or sync.
-
-        @burnish_programs.program
-        async def answer(question):
-            ...
-    """
-    return burnish.exposed(function)
-
 
 def program_of(attribute: Any, name: str) -> abc.Target:
     """Give the target of what `module:attribute` names: a module, a predictor, a target or a marked function.
 
     Raises `ConfigError` for anything else: a configuration must not make burnish call whatever it finds.
     """
-    if isinstance(attribute, (Module, Leaf)) or getattr(attribute, _MARK, False):
+    if isinstance(attribute, (Module, Leaf)) or getattr(attribute, "__burnish_exposed__", False):
         target: abc.Target = burnish.as_target(attribute)
         return target
     if not isinstance(attribute, type) and isinstance(attribute, abc.Target):
         return attribute
     if isinstance(attribute, type) and issubclass(attribute, (Module, Leaf)):
         raise ConfigError(f"`{name}` is a class: name an instance, as in `program = {attribute.__name__}()`")
-    hint = "; mark it with `@burnish_programs.program`" if callable(attribute) else ""
+    hint = "; mark it with `@burnish.exposed`" if callable(attribute) else ""
     raise ConfigError(f"`{name}` is {attribute!r:.80}, no burnish program{hint}")
 
 
