@@ -120,8 +120,10 @@ class ModelLimits:
 class Model(Protocol):
     """Answers one request, once: no retry, no waiting for a rate limit of its own; the core does both.
 
-    Raises a subclass of `burnish.errors.ModelError`; any other exception counts as the model's own bug and is not
-    retried. Cancellation ends the call at once; what the provider charges for it is the caller's loss.
+    Raises a subclass of `burnish.errors.ModelError`, with the `usage` and `cost` of a call that was charged all the
+    same. Any other exception is the model's own bug: it becomes a `ModelFailedError`, is not retried and is no verdict
+    on a candidate; so is an answer that is no valid `LMResponse` (`ModelAnswerError`). Cancellation ends the call at
+    once; what the provider charges for it is the caller's loss.
     """
 
     @property

@@ -57,6 +57,10 @@ class RowError(UsageError):
         super().__init__(message)
 
 
+class NotAModelError(UsageError, TypeError):
+    """What was given as a model is none: no object of the model kind, and not callable."""
+
+
 class BudgetRefusedError(UsageError):
     """A budget that cannot buy one round: refused before anything is spent, with the number that would."""
 

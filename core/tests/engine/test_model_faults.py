@@ -80,7 +80,7 @@ async def test_an_unusable_answer_is_no_verdict(answer: Callable[[], Any], messa
 
 async def test_a_price_as_a_float_is_booked() -> None:
     """`LMResponse(cost=0.01)` is what most code writes: it is a cent, to the digit."""
-    engine = EvalEngine(rows(4), always, EngineConfig(budget=b.Budget(max_cost=1)))  # type: ignore[arg-type]
+    engine = EvalEngine(rows(4), always, EngineConfig(budget=b.Budget(max_cost=1)))
     priced = Model(lambda: LMResponse(text="ok", cost=0.01))
     assert 1.0 == evaluated(await engine.evaluate(program(priced), engine.register(b.Candidate()))).mean()
     assert (Decimal("0.04"), 4) == (engine.spend.cost, engine.spend.requests)
@@ -131,6 +131,14 @@ async def test_a_refusal_passes_through_a_model(error: errors.BurnishError) -> N
     with pytest.raises(type(error)) as caught:
         await b.call_model(Model(raises(error)), ask())
     assert error is caught.value
+
+
+async def test_what_is_no_model_stops_the_run() -> None:
+    """A program that calls a model by its name would fail on every row: that is the caller's mistake, not a score."""
+    engine = EvalEngine(rows(4), always, EngineConfig(preflight=True))
+    with pytest.raises(errors.RunStoppedError, match="'gpt' is no model: pass an object with"):
+        await engine.evaluate(program("gpt"), engine.register(b.Candidate()))
+    assert (1, 0) == (engine.spend.metric_calls, engine.spend.requests)
 
 
 async def test_what_a_failed_request_cost_is_booked() -> None:

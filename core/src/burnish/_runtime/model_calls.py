@@ -26,6 +26,7 @@ from burnish.errors import (
     ModelFailedError,
     ModelRateLimitError,
     ModelTimeoutError,
+    NotAModelError,
     RunStoppedError,
     UsageError,
     first_line,
@@ -75,12 +76,12 @@ def _has_methods(kind: Hashable) -> bool:
 
 
 def as_model(model: Any) -> abc.Model:
-    """Give an `abc.Model` for a model or any callable. Raises `TypeError` for anything else."""
+    """Give an `abc.Model` for a model or any callable. Raises `NotAModelError` for anything else."""
     if _has_methods(cast("Hashable", type(model))) or isinstance(model, abc.Model):
         return cast("abc.Model", model)
     if callable(model):
         return CallableModel(model)
-    raise TypeError(
+    raise NotAModelError(
         f"{model!r:.80} is no model: pass an object with `identity`, `limits` and `complete`, or a callable that takes "
         "a request and gives text"
     )
