@@ -141,6 +141,19 @@ async def test_a_failure_teaches_nothing(autojump_clock: Any) -> None:
     assert 9 == model.calls
 
 
+async def test_programs_that_fail_do_not_run_one_by_one(autojump_clock: Any) -> None:
+    """One that fails over its call has shown what it needs; the others run together, on all slots."""
+
+    async def act(q: Any, instruction: str) -> Any:
+        await b.call_model(model, ask(str(q)))
+        raise ValueError("unreadable")
+
+    model, program = priced(), Ambient(act)
+    engine = EvalEngine(rows(17), always, EngineConfig(budget=b.Budget(max_requests=99)))
+    assert isinstance(await engine.evaluate(program, engine.register(b.Candidate())), b.Complete)
+    assert (16, 17) == (program.peak, model.calls)
+
+
 async def test_room_is_what_requests_leave() -> None:
     """Seven requests left are room for three rollouts of two, once it is known that they need two."""
     engine = EvalEngine(rows(9), always, EngineConfig(budget=b.Budget(max_requests=9)))

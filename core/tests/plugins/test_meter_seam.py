@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 
 import burnish
 from burnish import Budget, EngineConfig, EvalEngine, abc, errors
@@ -173,3 +174,22 @@ async def test_leases_are_renewed_at_half_their_time(answers: bool) -> None:
     assert isinstance(outcome, burnish.Complete)
     assert [0.0, hour / 2, hour] == [when for when, _ in asked]
     assert {("run:1", 5)} == {(request.key, request.amount.metric_calls) for _, request in asked}
+
+
+async def test_a_lease_that_ends_while_it_is_renewed_is_given_back() -> None:
+    """The meter may take the late question for a new lease: that one is ended too, unused."""
+    meter, now = Meter(), [0.0]
+    ledger = Ledger(Budget(), meter=meter, run="run", clock=lambda: now[0])
+    await ledger.reserve_rollouts(2)
+    now[0] = abc.Lease(amount=abc.Amount(), key="").ttl
+    meter.slow = True
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ledger.renew)
+            await trio.testing.wait_all_tasks_blocked()
+            ledger.release_rollouts(1)
+            ledger.settle_rollout(0)
+            await ledger.hand_back()
+            scope.cancel()
+    await ledger.hand_back()
+    assert ([("run:1", 1), ("run:1", 2)], 99) == (meter.released, meter.left)

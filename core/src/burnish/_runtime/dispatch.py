@@ -94,8 +94,7 @@ class Dispatcher:
             finally:
                 self._rule.end(item.number, record)
                 if item.share is not None:
-                    whole = record is not None and record.status is RolloutStatus.SUCCEEDED and item.kept is None
-                    self._ledger.end_ration(item.share, conclusive=whole)
+                    self._ledger.end_ration(item.share, conclusive=item.kept is None and _telling(record))
 
         with self._stoppable():
             try:
@@ -265,3 +264,11 @@ class Dispatcher:
         self._in_flight[candidate] -= 1
         if not self._in_flight[candidate]:
             del self._in_flight[candidate]
+
+
+def _telling(record: RolloutRecord | None) -> bool:
+    """Say whether a rollout shows what one needs: it did its work, or the program failed over its calls."""
+    if record is None:
+        return False
+    failed = record.status in (RolloutStatus.AGENT_FAILED, RolloutStatus.TIMED_OUT)
+    return record.status is RolloutStatus.SUCCEEDED or (failed and bool(record.calls))

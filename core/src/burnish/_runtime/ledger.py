@@ -17,7 +17,7 @@ from burnish._runtime.rations import NOTHING, Need, Rations, Share
 from burnish.errors import BudgetExceededError, RunStoppedError, first_line
 
 
-@attrs.define
+@attrs.define(eq=False)
 class _Lease:
     """What the meter granted: rollouts that are still under way, and how many of them never ran."""
 
@@ -69,7 +69,7 @@ class Ledger:
     def _view(self, *, aside: bool = True, held: Need = NOTHING) -> Spend:
         """Give the spend as if all that is reserved were spent: `held`, and what the final test needs."""
         rollouts = self._set_aside if aside else 0
-        need = held + self._rations.bound * rollouts
+        need = held + self._rations.bound * rollouts if self._rations.active else NOTHING
         rollouts += self._rollouts_reserved
         spent = self.spend
         return attrs.evolve(
@@ -121,9 +121,8 @@ class Ledger:
     async def ration(self) -> Share | str:
         """Reserve for one rollout that is about to start the most that any has needed so far.
 
-        Gives its share, or the cap that refuses it. What does not fit beside the
-        rollouts in flight waits for them, first in, first out, so that the answer does not depend on how many run at
-        once.
+        Gives its share, or the cap that refuses it. What does not fit beside the rollouts in flight waits for them,
+        first in, first out, so that the answer does not depend on how many run at once. Cancelled, it has no share.
         """
         rations = self._rations
         async with rations.turn:
@@ -196,6 +195,9 @@ class Ledger:
                     await self._meter.lease(lease.request)
             except Exception as error:
                 log.warning("the meter did not renew a lease", lease=lease.request.key, error=first_line(error))
+            finally:
+                if lease not in self._leases:  # it ended meanwhile: what was asked for after its end is another one
+                    self._leases.append(_Lease(lease.request, 0, unused=lease.request.amount.metric_calls))
 
     async def hand_back(self) -> None:
         """End the meter's leases whose rollouts are over, so that it takes back what they did not use.
@@ -257,18 +259,21 @@ class Ledger:
                 f"the budget's {cap} leaves no room for one more {role} request; it was not made", cap=cap
             )
         self._requests_in_flight += 1
-        rations.call_starts()
+        if rations.active:
+            rations.call_starts()
 
     def settle_request(self, role: str, spent: RoleSpend) -> None:
         """Book a request that was made, in place of its reservation."""
         self._requests_in_flight -= 1
-        self._rations.call_ends(spent)
+        if self._rations.active:
+            self._rations.call_ends(spent)
         self._spent.calls({role: spent})
 
     def release_request(self) -> None:
         """Give back the reservation of a request that was never sent."""
         self._requests_in_flight -= 1
-        self._rations.call_ends(None)
+        if self._rations.active:
+            self._rations.call_ends(None)
 
 
 def _rollouts(count: int) -> abc.Amount:
