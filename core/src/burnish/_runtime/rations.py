@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextvars import ContextVar
 from decimal import Decimal
 
@@ -60,7 +59,7 @@ class Share:
     def left(self, dearest: Decimal) -> Need:
         """Give what it may still need; a request under way may cost as much as the dearest one so far."""
         left = self.reserved.less(self.used)
-        return attrs.evolve(left, cost=max(left.cost, dearest * self.in_flight))
+        return Need(left.requests, left.tokens, max(left.cost, dearest * self.in_flight))
 
 
 _share: ContextVar[Share | None] = ContextVar("burnish_share", default=None)
@@ -120,7 +119,8 @@ class Rations:
 
     def held(self, but: Share | None = None) -> Need:
         """Give what all shares may still need, or all but one."""
-        return _total(share.left(self._dearest) for share in (*self._open, self._outside) if share is not but)
+        left = [share.left(self._dearest) for share in (*self._open, self._outside) if share is not but]
+        return Need(sum(n.requests for n in left), sum(n.tokens for n in left), sum((n.cost for n in left), ZERO))
 
     def current(self) -> tuple[Share, bool]:
         """Give the share that a call draws on, and whether it is that of a rollout in flight."""
@@ -157,10 +157,3 @@ class Rations:
 def draw_on(share: Share | None) -> None:
     """Have the calls of this task, and of the tasks and threads that it starts, draw on a rollout's share."""
     _share.set(share)
-
-
-def _total(needs: Iterable[Need]) -> Need:
-    total = NOTHING
-    for need in needs:
-        total += need
-    return total
