@@ -86,12 +86,13 @@ async def test_an_unread_candidate_is_named() -> None:
     assert "contextvars.copy_context().run" in warning
 
 
-async def test_what_was_never_scored_is_not_called_unread() -> None:
-    """A candidate whose rollouts the infrastructure lost has no score that could be the unchanged program's."""
+@pytest.mark.parametrize("failure", [errors.ModelConnectionError("no route"), RuntimeError("disk is full")])
+async def test_what_failed_is_not_called_unread(failure: Exception) -> None:
+    """Lost to the infrastructure or to the program, a rollout ended before it would have read the candidate."""
 
     class Unreachable(Ambient):
         async def run(self, inputs: Any, candidate: b.Candidate) -> Any:
-            raise errors.ModelConnectionError("no route")
+            raise failure
 
     engine = EvalEngine(rows(2), always)
     await engine.evaluate(Unreachable(echo), engine.register(told("answer", "new")))

@@ -13,7 +13,7 @@ from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
 from burnish._model.events import CandidateRegistered, Charged, Event, Refused, RolloutLanded, Warned
 from burnish._model.example import Example, make_examples
-from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome
+from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, RolloutStatus
 from burnish._model.state import State
 from burnish._runtime.answers import Answers
 from burnish._runtime.batch import Batch, Item, Request
@@ -262,11 +262,14 @@ class Evaluator:
             )
 
     def _warn_unread(self, wanted: list[Item]) -> None:
-        """Name the candidates whose change no rollout read: they were scored as the unchanged program."""
+        """Name the candidates whose change no rollout read: they were scored as the unchanged program.
+
+        A rollout whose program failed says nothing: it may have failed before it would have read anything.
+        """
         read: dict[int, bool] = {}
         for item in wanted:
             changed = item.identity.candidate.overlays
-            if changed and item.leads and item.record is not None and item.record.eval is not None:
+            if changed and item.leads and item.record is not None and item.record.status is RolloutStatus.SUCCEEDED:
                 seen = any(name in changed for name in item.record.rendered)
                 read[item.candidate] = read.get(item.candidate, False) or seen
         for candidate, seen in read.items():
