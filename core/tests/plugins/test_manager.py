@@ -204,7 +204,7 @@ async def test_a_composition_by_hand_needs_no_entry_point() -> None:
         assert Shelf(ShelfOptions(size=3), env) == shelf
     assert not shelf.is_open
     assert ["caches", "sinks"] == plugin.calls
-    with pytest.raises(PluginNotFoundError, match="there is: x\\. A"):
+    with pytest.raises(PluginNotFoundError, match=r"there is: x\. A.* by custom it is called burnish-sqlite"):
         manager.spec("cache", "sqlite")
 
 

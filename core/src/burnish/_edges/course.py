@@ -13,13 +13,14 @@ import attrs
 import trio
 
 from burnish import abc
+from burnish._edges.failures import FailureCount, row_name, rows_named, told
 from burnish._edges.handle import RunHandle
 from burnish._edges.holdout import TestResult, compare_on_test
 from burnish._edges.result import Choice, Result, choose, installed
 from burnish._edges.run_dir import BEST, STORE, write_lock
 from burnish._edges.saved import save
 from burnish._edges.setup import Setup, facts_of, problem_of
-from burnish._model.events import RunEnded, RunStarted
+from burnish._model.events import Event, RunEnded, RunStarted
 from burnish._model.report import Report
 from burnish._runtime.engine import Engine
 from burnish._runtime.evaluator import Evaluator
@@ -50,6 +51,7 @@ class Course:
     parts: Parts
     directory: Path | None
     handle: RunHandle
+    failures: FailureCount
     watched: bool
     """Whether somebody reads the handle's events; without a reader they would only pile up."""
 
@@ -76,6 +78,12 @@ async def run(course: Course) -> Result:
 
 async def _evaluator(course: Course, store: RunStore, run: str) -> Evaluator:
     setup, parts = course.setup, course.parts
+
+    def watch(event: Event) -> None:
+        course.failures.see(event)
+        if course.watched:
+            course.handle._put(event)
+
     evaluator = Evaluator(
         [*setup.val, *setup.train],
         setup.metric,
@@ -83,7 +91,7 @@ async def _evaluator(course: Course, store: RunStore, run: str) -> Evaluator:
         cache=parts.cache,
         executor=parts.executor,
         ledger=Ledger(setup.config.budget, meter=parts.meter, run=run),
-        journal=RunJournal(store, course.handle._put if course.watched else None),
+        journal=RunJournal(store, watch),
         models=setup.models,
     )
     facts = facts_of(setup, evaluator)
@@ -113,6 +121,7 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
             f"{type(setup.target).__name__} has no `install`: the result's program is the target as it was given, "
             "without the winner, which is the result's `candidate`",
         )
+    _warn_of_failures(course.failures, evaluator)
     reason = end.reason or str(searched)
     evaluator.emit(RunEnded(stop_reason=reason, best=found.best))
     with end.keeping():
@@ -139,7 +148,15 @@ def _result(
         stop_reason=stop_reason,
         run_dir=course.directory,
         warnings=tuple(w.message for w in evaluator.state.warnings),
+        failures=course.failures.of("search"),
+        baseline_failures=course.failures.of("search", evaluator.state.index.get(course.setup.start.stable_hash, -1)),
     )
+
+
+def _warn_of_failures(failures: FailureCount, evaluator: Evaluator) -> None:
+    for name, found in (("search", failures.of("search")), ("test", failures.of("test"))):
+        if found.count:
+            evaluator.warn("failures", told(found, f"{name} rollouts"))
 
 
 def _told(course: Course, end: _End, make: Callable[[], Result]) -> Result:
@@ -177,7 +194,7 @@ async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> 
     engine = Engine(evaluator, setup.target)
     problem = problem_of(setup, evaluator.examples)
     for number, strategy in enumerate(setup.strategies):
-        with engine.step("stage", number):
+        with engine.step("stage", number), rows_named(lambda column: row_name(column, len(setup.val))):
             report = await strategy.compile(engine, problem)
         reports.append(report)
         problem = attrs.evolve(problem, start=report.best)
@@ -187,10 +204,11 @@ async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> 
 async def _test(course: Course, evaluator: Evaluator, found: Choice) -> TestResult:
     setup = course.setup
     config = attrs.evolve(setup.config, preflight=False)
-    return await compare_on_test(
-        evaluator, setup.target, setup.test, setup.metric, setup.start, found.best, config,
-        course.parts.executor, setup.models,
-    )
+    with rows_named(lambda row: f"test row {row}"):
+        return await compare_on_test(
+            evaluator, course.failures, setup.target, setup.test, setup.metric, setup.start, found.best, config,
+            course.parts.executor, setup.models,
+        )
 
 
 # --- ends -------------------------------------------------------------------------------------------------------

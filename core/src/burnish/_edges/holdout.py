@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from burnish import abc
+from burnish._edges.failures import FailureCount, Failures
 from burnish._model.candidate import Candidate
 from burnish._model.events import Charged, Event, RolloutLanded, RolloutStarted, Warned
 from burnish._model.outcome import Complete
@@ -30,6 +31,10 @@ class TestResult:
     """Whether the winner is the unchanged program: it was then scored once."""
     complete: bool = True
     """False where the budget ended the test early."""
+    baseline_failures: Failures = Failures()
+    """What failed of the baseline's rollouts."""
+    winner_failures: Failures = Failures()
+    """What failed of the winner's; the baseline's where both are the same program."""
 
     __test__ = False
 
@@ -59,6 +64,7 @@ class _TestJournal:
 
 async def compare_on_test(
     main: Evaluator,
+    failures: FailureCount,
     target: abc.Target,
     testset: Sequence[Any],
     metric: Any,
@@ -68,7 +74,7 @@ async def compare_on_test(
     executor: abc.Executor | None = None,
     models: Mapping[str, Any] | None = None,
 ) -> TestResult:
-    """Score baseline and winner on the test rows, without any cache.
+    """Score baseline and winner on the test rows, without any cache; `failures` has seen the run's events.
 
     Raises what `Evaluator.evaluate_many` raises. Cancelled, what has landed is in the run store.
     """
@@ -97,4 +103,6 @@ async def compare_on_test(
         comparison=compare_paired(scores[0], scores[-1]),
         same=best == start,
         complete=isinstance(outcome, Complete),
+        baseline_failures=failures.of("test", numbers[0]),
+        winner_failures=failures.of("test", numbers[-1]),
     )

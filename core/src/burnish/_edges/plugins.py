@@ -201,9 +201,10 @@ class PluginManager:
         names = sorted({info.name for info in self.available(kind) if not info.blocked})
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean `{near[0]}`? " if near else ""
+        custom = "" if near else f"; by custom it is called burnish-{name}"
         return PluginNotFoundError(
             f"no {kind} named `{name}` is installed; {hint}there is: {', '.join(names) or 'none'}. A distribution "
-            f"offers one through the entry point `{kind}.{name}` in the group `{GROUP}`"
+            f"offers one through the entry point `{kind}.{name}` in the group `{GROUP}`{custom}"
         )
 
     def _plugin(self, source: Source) -> _Plugin:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from burnish import abc
+from burnish._edges.failures import Failures
 from burnish._edges.holdout import TestResult
 from burnish._edges.setup import Setup
 from burnish._model.budget import Spend
@@ -21,7 +22,7 @@ from burnish._runtime.evaluator import Evaluator
 class Result:
     """What a run found."""
 
-    program: Any
+    program: Any = attrs.field(repr=False)
     """A copy of the program with the winner installed; the program that was given is untouched."""
     candidate: Candidate
     """The winner; the empty candidate where nothing beat the program as it was."""
@@ -32,11 +33,15 @@ class Result:
     test: TestResult | None
     """Baseline and winner on the test rows; None without test rows, or where the run was stopped before."""
     spend: Spend
-    reports: tuple[Report, ...]
+    reports: tuple[Report, ...] = attrs.field(repr=False)
     stop_reason: str
     """`finished`, `budget: <cap>`, `cancelled`, `stopped: <why>`."""
     run_dir: Path | None
     warnings: tuple[str, ...] = ()
+    failures: Failures = Failures()
+    """What failed of the search's rollouts, all candidates together; those of the test are in `test`."""
+    baseline_failures: Failures = Failures()
+    """What failed of the search's rollouts of the program as it was."""
 
     @property
     def improved(self) -> bool:

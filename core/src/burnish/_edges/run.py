@@ -17,6 +17,7 @@ from burnish import abc
 from burnish._edges.compose import Composition
 from burnish._edges.course import Course, Parts, decisive
 from burnish._edges.course import run as run_course
+from burnish._edges.failures import FailureCount
 from burnish._edges.handle import RunHandle
 from burnish._edges.plugins import PluginManager
 from burnish._edges.result import Result as Result
@@ -25,6 +26,7 @@ from burnish._edges.setup import Wanted, compose, problem_of, refuse_useless_bud
 from burnish._model.budget import Budget
 from burnish._model.example import make_examples
 from burnish._runtime.config import EngineConfig
+from burnish.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,13 +64,19 @@ async def aoptimize(
     search begins. `cache_salt`, `failure_score` and `rollout_timeout` (seconds) are those of `burnish.EngineConfig`.
 
     Raises usage and plugin errors before anything is spent, `BudgetRefusedError` where the budget buys nothing,
-    `MetricError` and `RunStoppedError` where going on is pointless: what was paid for is then in the run directory and
+    `MetricError` (its text names set and row; its `row` is the engine's column, validation rows first) and
+    `RunStoppedError` where going on is pointless: what was paid for is then in the run directory and
     the cache. An error of burnish that ends a run under way holds what was found so far as `error.result`. Running out
     of budget is a normal end. `handle.cancel()` ends the search and returns the best so far; cancelling the
     surrounding scope ends the run at once, and what has landed is kept.
     """
     watched, handle = handle is not None, handle or RunHandle()
     try:
+        if not isinstance(budget, Budget):
+            raise UsageError(
+                f"budget: {budget!r:.80} is no budget; pass for example `burnish.Budget(max_metric_calls=500)`, or "
+                "`burnish.Budget()` for no cap"
+            )
         directory = None if run_dir is None else Path(run_dir)
         plugins = plugins or PluginManager()
         env = attrs.evolve(env or abc.Environment(variables=os.environ), run_dir=directory)
@@ -107,7 +115,14 @@ async def aoptimize(
                 sinks=[(str(sink), await parts.open("sink", sink)) for sink in sinks],
             )
             return await run_course(
-                Course(setup=setup, parts=opened, directory=directory, handle=handle, watched=watched)
+                Course(
+                    setup=setup,
+                    parts=opened,
+                    directory=directory,
+                    handle=handle,
+                    failures=FailureCount(len(setup.val)),
+                    watched=watched,
+                )
             )
     except BaseExceptionGroup as group:
         raise decisive(group) from None
