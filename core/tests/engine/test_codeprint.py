@@ -163,6 +163,48 @@ def test_code_that_refers_to_itself_ends() -> None:
     assert print_of("class M:\n    def evaluate(self, e, p): return metric\nmetric = M()\nmetric.me = metric")
 
 
+def test_tangled_and_large_values_end() -> None:
+    """Lists that hold themselves and one another, and tables of many values, are written in bounded time."""
+    using = module_of("def metric(e, p, trace=None): return table")
+    using.table = [object() if n == 0 else None for n in range(20)]
+    using.table.extend([using.table] * 20)
+    assert 1 == len(code_print(using.metric).opaque)
+    loop: list[Any] = [[]]
+    for _ in range(30):
+        loop = [loop, loop, (loop, loop, {1: loop})]
+    using.table = loop
+    assert len(code_print(using.metric).opaque) < 100
+    using.table = {f"word {n}": n for n in range(50_000)}
+    assert () == code_print(using.metric).opaque
+    using.table = set(using.table)
+    assert () == code_print(using.metric).opaque
+
+
+CLASSES = [
+    "import attrs\n@attrs.frozen\nclass M:\n    w: float = {}\n    ks: list = attrs.field(factory=list)\n",
+    "import attrs\n@attrs.define(kw_only=True)\nclass M:\n    w: float = attrs.field(default={}, converter=float)\n",
+    "import dataclasses\n@dataclasses.dataclass\nclass M:\n    w: float = {}\n",
+    "import typing\nclass M(typing.NamedTuple):\n    w: float = {}\n",
+    "import typing\nT = typing.TypeVar('T')\nclass M(typing.Generic[T]):\n    __slots__ = ('w',)\n"
+    "    def __init__(self): self.w = {}\n",
+    "import abc, typing\nclass B(abc.ABC):\n    @abc.abstractmethod\n    def a(self): ...\nclass M(B):\n    w = {}\n"
+    "    def a(self): return super().a()\n",
+    "import typing\nclass P(typing.Protocol):\n    def a(self) -> int: ...\nclass M(P):\n    w = {}\n",
+    "import functools\nclass M:\n    @functools.cached_property\n    def w(self): return {}\n",
+    "import functools\nclass M:\n    @functools.lru_cache\n    def w(self): return {}\n",
+]
+
+
+@pytest.mark.parametrize("source", CLASSES)
+def test_classes_of_all_kinds_have_content(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What decorators and bases make of a class leaves nothing opaque, and hides no setting."""
+    monkeypatch.setitem(sys.modules, "users", types.ModuleType("users"))  # dataclasses look for it
+    source += "metric = M()\ndef function(e, p, trace=None): return M()\n"
+    for thing in ("metric", "function"):
+        prints = [print_of(source.format(weight), thing) for weight in (1, 2, 1)]
+        assert prints[0] == prints[2] != prints[1]
+
+
 def test_models_count_by_their_identity() -> None:
     """A judge under a global name is what it says it is, and no object without content."""
     using = module_of("def metric(e, p, trace=None): return judge")

@@ -287,7 +287,10 @@ def test_identities_are_the_same_in_every_process(tmp_path: Path) -> None:
         "from burnish import code_print\n"
         "class Thing:\n"
         "    def __init__(self): self.name, self.tags = 'x', frozenset({'a', 'b', 'c'})\n"
-        "for thing in (lambda q: q in {'ab', 'cd', 'ef', 'gh', 'ij', 'kl'}, Thing(), lambda q: [lambda: q]):\n"
+        "stops, pairs = {'a', 'b', 'c', 'd'}, frozenset({('a', 1), ('b', 2), ('c', 3)})\n"
+        "def refers(q): return q in stops or q in pairs or Thing\n"
+        "things = lambda q: q in {'ab', 'cd', 'ef', 'gh', 'ij', 'kl'}, Thing(), lambda q: [lambda: q], refers, Thing\n"
+        "for thing in things:\n"
         "    print(code_print(thing).fingerprint)\n"
     )
     outputs = {

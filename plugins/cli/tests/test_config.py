@@ -154,7 +154,7 @@ def test_every_fault_is_named_at_once_with_its_line(tmp_path: Path) -> None:
         ("unlimited = true", "unlimited = true\nmax_tokens = 1", "is unlimited and has caps"),
         ("unlimited = true", "unlimited = 1", "budget.unlimited: expected true or false, got 1"),
         ("unlimited = true", "max_tokens = 1.5", "budget.max_tokens: expected a whole number, got 1.5 (a number)"),
-        ("unlimited = true", "max_tokens = -1", "budget: max_tokens must be a number from 0 on"),
+        ("unlimited = true", "max_tokens = -1", "budget: max_tokens must be a whole number from 0 on"),
         ("unlimited = true", 'max_cost = "much"', "budget.max_cost: expected an amount in US dollars"),
         ("[budget]\nunlimited = true", "", "budget: is missing"),
         ("[[strategy]]", "[[budget]]\n[[strategy]]", "is not valid TOML"),

@@ -18,12 +18,14 @@ from typing import Any
 
 import attrs
 
-MOST_VALUES = 10_000
+MOST_VALUES = 200_000
 """More values in one list or mapping of plain data have no content identity."""
 
 _SCALARS = (str, int, float, bool, bytes, complex, type(None), type(...), type(NotImplemented), range)
 _VALUES = (decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, pathlib.PurePath)
 _TYPE_FORMS = (types.GenericAlias, types.UnionType)
+_HEAP_TYPE = 1 << 9
+"""The flag of a class that was made at run time, as all that are written in Python are."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -152,16 +154,20 @@ def _is_dunder(name: str) -> bool:
 
 
 def _is_machinery(name: str, value: Any) -> bool:
-    return name == "_abc_impl" or isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType))
+    """Say whether a class has it from the interpreter: slots, the fields of a named tuple, what `abc` keeps."""
+    getter = hasattr(type(value), "__get__") and not isinstance(value, types.MethodType)
+    return name == "_abc_impl" or (getter and not hasattr(value, "__wrapped__") and not is_python_class(type(value)))
 
 
 def is_python_class(kind: type) -> bool:
     """Say whether all that an object holds is in its attributes: its class and bases are written in Python."""
-    return all(_is_python(base) for base in kind.__mro__[:-1])
+    return kind is not object and all(_is_python(base) for base in kind.__mro__[:-1])
 
 
 def _is_python(kind: type) -> bool:
     space = vars(kind)
+    if not kind.__flags__ & _HEAP_TYPE:
+        return False
     named = "__dict__" in space or "__slots__" in space
     return named or any(isinstance(value, types.FunctionType) for value in space.values())
 
@@ -172,7 +178,7 @@ def _is_python(kind: type) -> bool:
 def value_text(value: Any) -> str | None:
     """Write a value that is what its text says; None for anything else."""
     kind = type(value)
-    if kind in _SCALARS:
+    if kind in _SCALARS or (kind is tuple and all(type(item) in _SCALARS for item in value)):
         return repr(value)
     for plain in (str, bytes, int, float):
         if isinstance(value, plain) and not isinstance(value, enum.Enum):
@@ -186,7 +192,10 @@ def value_text(value: Any) -> str | None:
 
 def plain_text(value: Any) -> str | None:
     """Write a list or mapping of plain data; None for anything else."""
-    if type(value) not in (list, dict) or not _is_plain(value, [MOST_VALUES]):
+    try:
+        if type(value) not in (list, dict) or not _is_plain(value, [MOST_VALUES]):
+            return None
+    except RecursionError:  # it holds itself
         return None
     return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
 

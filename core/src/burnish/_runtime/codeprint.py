@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -33,11 +33,17 @@ MOST_ITEMS = 1000
 """A longer list or mapping of anything but plain data has no content identity."""
 MOST_PIECES = 2000
 """Functions and classes of one print; what lies beyond has no content identity."""
+MOST_FORMS = 200_000
+"""Values of one print, in the same way: objects may hold each other in more ways than anyone can write down."""
 DEEPEST = 12
 """Levels of values inside values."""
 DEEPEST_OBJECT = 3
 
 _CONTAINERS = (list, dict, set, bytearray)
+_BUILTINS = (
+    *(types.BuiltinFunctionType, types.MethodWrapperType),
+    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +78,7 @@ class _Printer:
 
     def __init__(self, owner: Owner) -> None:
         self.opaque: list[Any] = []
-        self._owner = owner
+        self._owner, self._left = owner, MOST_FORMS
         self._pieces: list[Any] = []
         self._numbers: dict[int, tuple[int, Any]] = {}
 
@@ -103,8 +109,11 @@ class _Printer:
         text = value_text(thing)
         if text is not None:
             return {"is": text}
-        if depth > DEEPEST:
+        self._left -= 1
+        if depth > DEEPEST or self._left == 0:
             return self._opaque(thing)
+        if self._left < 0:  # named once, above
+            return None
         for kinds, write in _WRITERS:
             if isinstance(thing, kinds):
                 return write(self, thing, depth)
@@ -114,22 +123,29 @@ class _Printer:
         return [self._form(item, depth + 1) for item in things]
 
     def _tuple(self, thing: tuple[Any, ...], depth: int) -> Json:
-        return self._items(thing, depth)
+        items = self._items(thing, depth)
+        return items if type(thing) is tuple else {"tuple": items, "of": self._class_of(type(thing), depth)}
 
     def _container(self, thing: Any, depth: int) -> Json:
+        if isinstance(thing, (set, frozenset)):
+            return self._set(thing)
         text = plain_text(thing)
         if text is not None:
             return {"data": text}
+        if id(thing) in self._numbers:
+            return {"again": self._numbers[id(thing)][0]}
+        self._numbers[id(thing)] = (len(self._numbers), thing)
         if len(thing) > MOST_ITEMS:
             return self._opaque(thing)
         if isinstance(thing, Mapping):
             pairs: list[Json] = [self._items(pair, depth) for pair in thing.items()]
             return {"mapping": pairs}
-        if isinstance(thing, (set, frozenset)):
-            texts = [repr(item) if isinstance(item, Enum) else value_text(item) for item in thing]
-            ordered: list[Json] = [*sorted(text for text in texts if text is not None)]
-            return {"set": ordered} if len(ordered) == len(texts) else self._opaque(thing)
         return {"list": self._items(thing, depth)}
+
+    def _set(self, thing: Iterable[Any]) -> Json:
+        texts = [repr(item) if isinstance(item, Enum) else value_text(item) for item in thing]
+        ordered: list[Json] = [*sorted(text for text in texts if text is not None)]
+        return {"set": ordered} if len(ordered) == len(texts) else self._opaque(thing)
 
     def _partial(self, thing: functools.partial[Any], depth: int) -> Json:
         return {"partial": self._items((thing.func, thing.args, tuple(sorted(thing.keywords.items()))), depth)}
@@ -146,8 +162,8 @@ class _Printer:
     def _module(self, thing: types.ModuleType, depth: int) -> Json:
         return {"module": thing.__name__}
 
-    def _builtin(self, thing: types.BuiltinFunctionType, depth: int) -> Json:
-        owner = thing.__self__
+    def _builtin(self, thing: Any, depth: int) -> Json:
+        owner = getattr(thing, "__self__", None)
         held = None if owner is None or isinstance(owner, types.ModuleType) else self._form(owner, depth + 1)
         return {"builtin": thing.__qualname__, "of": held}
 
@@ -192,18 +208,18 @@ class _Printer:
         return {
             "function": function.__qualname__,
             "code": code_form(code),
-            "closure": {name: self._held(cell) for name, cell in closure},
+            "closure": {name: self._held(cell, self._owner.owns(function)) for name, cell in closure},
             "defaults": self._items(defaults, 0),
             "refers": self._referred(function),
         }
 
-    def _held(self, cell: types.CellType) -> Json:
+    def _held(self, cell: types.CellType, own: bool) -> Json:
         try:
             value = cell.cell_contents
         except ValueError:  # not bound yet
             return None
-        # A list that a closure holds is there to be changed.
-        return self._opaque(value) if isinstance(value, _CONTAINERS) else self._form(value, 1)
+        # A list that a closure holds is there to be changed; in a library's decorator it holds nothing of the user's.
+        return self._opaque(value) if own and isinstance(value, _CONTAINERS) else self._form(value, 1)
 
     def _referred(self, function: types.FunctionType) -> Json:
         """Write what a function's code finds under global names; what it assigns itself is state, no constant."""
@@ -246,7 +262,7 @@ _WRITERS: tuple[tuple[Any, Callable[[_Printer, Any, int], Json]], ...] = (
     ((list, dict, set, frozenset, types.MappingProxyType), _Printer._container),
     (functools.partial, _Printer._partial),
     (types.ModuleType, _Printer._module),
-    (types.BuiltinFunctionType, _Printer._builtin),
+    (_BUILTINS, _Printer._builtin),
     (re.Pattern, _Printer._pattern),
 )
 
