@@ -13,7 +13,6 @@ import trio
 from burnish import abc
 from burnish._model.codec import dumps, loads
 from burnish._model.events import Source
-from burnish._model.evolve import evolved
 from burnish._model.outcome import RolloutRecord
 from burnish._runtime.identity import Identity
 from burnish._runtime.log import log
@@ -113,7 +112,7 @@ class Answers:
         for identity in identities:
             record = _read(entries.get(identity.key), identity.check())
             if record is not None and record.eval is not None and _serves(record, traces):
-                self._records[identity.key] = record if self._keep_traces else evolved(record, trace=None)
+                self._records[identity.key] = record if self._keep_traces else attrs.evolve(record, trace=None)
                 found[identity.key] = Known(record=record, source="cache")
                 continue
             owed = _read(entries.get(identity.output_key), identity.check(output=True))

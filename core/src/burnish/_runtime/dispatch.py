@@ -15,7 +15,6 @@ from burnish._model.budget import spend_of_calls
 from burnish._model.candidate import Candidate
 from burnish._model.codec import dumps, loads
 from burnish._model.events import Charged, RolloutLanded, RolloutStarted
-from burnish._model.evolve import evolved
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._runtime.answers import Answers, revive
 from burnish._runtime.batch import Flight, Item
@@ -45,12 +44,20 @@ class Dispatcher:
     """Runs admitted items on the engine's slots. It owns the slots, the flights and the reasons to stop."""
 
     def __init__(
-        self, config: EngineConfig, ledger: Ledger, answers: Answers, executor: abc.Executor | None, journal: Journal
+        self,
+        config: EngineConfig,
+        ledger: Ledger,
+        answers: Answers,
+        executor: abc.Executor | None,
+        journal: Journal,
+        *,
+        durable: bool,
     ) -> None:
         self.flights: dict[str, Flight] = {}
         self.peak_candidates = 0
         self._config, self._ledger, self._answers = config, ledger, answers
         self._executor, self._journal = executor, journal
+        self._durable = durable  # where nobody keeps the events, starts need not be written
         self._slots = trio.Semaphore(config.concurrency)
         self._apply_lock = trio.Lock()
         self._resting: tuple[abc.Target, str] | None = None
@@ -179,10 +186,12 @@ class Dispatcher:
             around=around,
             kept=item.kept,
         )
-        self._journal.emit(
-            RolloutStarted(key=job.key, candidate=item.candidate, example=item.column, sample=item.sample, step=step)
-        )
-        await self._journal.flush()
+        if self._durable:
+            started = RolloutStarted(
+                key=job.key, candidate=item.candidate, example=item.column, sample=item.sample, step=step
+            )
+            self._journal.emit(started)
+            await self._journal.flush()
         self._enter(item.candidate)
         try:
             with bound_to_log(candidate=item.candidate, example=item.column):
@@ -221,7 +230,7 @@ class Dispatcher:
     async def _land(
         self, item: Item, record: RolloutRecord, job: RolloutJob, step: str, cap: str | None
     ) -> None:
-        bare = record if self._config.keep_traces == "all" else evolved(record, trace=None)
+        bare = record if self._config.keep_traces == "all" else attrs.evolve(record, trace=None)
         landed = RolloutLanded(
             key=item.identity.key,
             candidate=item.candidate,

@@ -64,7 +64,9 @@ class Evaluator:
         self._journal = journal
         self._identities = Identities(self.metric, self.config.cache_salt, self.config.failure_score)
         self._answers = Answers(cache, keep_traces=self.config.keep_traces == "all")
-        self._dispatcher = Dispatcher(self.config, self.ledger, self._answers, executor, self)
+        self._dispatcher = Dispatcher(
+            self.config, self.ledger, self._answers, executor, self, durable=journal is not None
+        )
         self._warned: set[str] = set()
 
     @property

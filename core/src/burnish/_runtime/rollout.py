@@ -15,7 +15,6 @@ from burnish import abc
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, NotCanonicalError, hex64, to_json
 from burnish._model.evals import Eval
-from burnish._model.evolve import evolved
 from burnish._model.example import Example
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._model.trace import Trace, TraceMeta, TraceOutcome
@@ -84,7 +83,7 @@ class _Draft:
                 eval=self.eval,
                 duration_us=duration_us,
             )
-            trace = evolved(trace, outcome=outcome)
+            trace = attrs.evolve(trace, outcome=outcome)
         return RolloutRecord(
             status=self.status,
             eval=self.eval,
