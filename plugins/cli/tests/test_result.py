@@ -16,6 +16,8 @@ from burnish._model.lm import Usage
 from burnish.errors import StoreError
 from burnish_cli.result import (
     Comparison,
+    FailureSummary,
+    FailureTable,
     ResultFile,
     Rows,
     Scores,
@@ -94,6 +96,7 @@ def faults(value: Any, schema: Any, at: str = "$") -> list[str]:
     "result",
     [
         RESULT,
+        attrs.evolve(RESULT, failures=FailureTable(search=FailureSummary(failed=1, by_status={"timed_out": 1}))),
         attrs.evolve(RESULT, test=None, finished=False, stop_reason="interrupted"),
         attrs.evolve(RESULT, changes=(), strategies=(), validation=Scores()),
         attrs.evolve(RESULT, test=Comparison(rows=1, compared=0), spend=summarize_spend(Spend(cost=Decimal("1E-7")))),
@@ -161,12 +164,45 @@ def test_the_words() -> None:
         "              proposer: 3 requests · 5,000 tokens in, 400 out · 3 requests of unknown price",
         "              task: 900 requests · 90,000 tokens in, 1,800 out · $0.1000",
         "  bootstrap   0.250 → 0.575 in 0 candidates, 900 rollouts; finished",
-        r"  stopped     interrupted\x1b[2J; run it again: what the cache holds is not paid twice",
+        "              n",
+        r"  stopped     interrupted\x1b[2J; run it again (with another `--name` or none): what the cache holds is not "
+        "paid twice",
         "  files       runs/wordnet",
         "note: 3 rows left out",
     ] == list(in_words(stopped))
+    few = attrs.evolve(IMPROVED, rows=1, compared=1)
+    assert "0.544 on 1 row," in list(in_words(attrs.evolve(RESULT, test=few)))[1]
     unclear = attrs.evolve(RESULT, test=UNCLEAR)
     assert "look 3 at these rows" in list(in_words(unclear))[1]
+
+
+AGENT = "agent_failed"
+ALL = FailureSummary(rollouts=20, failed=20, by_status={AGENT: 20}, cause="RuntimeError: \x1b", where="test row 0")
+SOME = attrs.evolve(ALL, failed=1, by_status={AGENT: 1}, where="test row 3")
+
+
+def test_failures_are_told() -> None:
+    """A cause that struck every rollout is the whole result; one that struck some stands beside it."""
+    baseline = attrs.evolve(RESULT, changes=(), failures=FailureTable(test=ALL, test_baseline=ALL))
+    first, *rest = in_words(baseline)
+    assert r"wordnet: every rollout failed: RuntimeError: \x1b (first in test row 0)" == first
+    assert r"  failures    20 of 20 test rollouts, most often RuntimeError: \x1b (first in test row 0)" in rest
+    assert "failed" == baseline.outcome
+    winner = attrs.evolve(RESULT, failures=FailureTable(test=SOME, test_baseline=ALL, search=SOME))
+    line = r"1 of 20 test rollouts (20 of the baseline), most often RuntimeError: \x1b (first in test row 3)"
+    assert f"  failures    {line}" in list(in_words(winner))
+    assert ("improved", None) == (winner.outcome, winner.all_failed)
+    assert "improved" == attrs.evolve(RESULT, failures=FailureTable(search_baseline=ALL, search=SOME)).outcome
+
+
+def test_nothing_scored_is_no_verdict() -> None:
+    """A run that was stopped before its first score says no more than that."""
+    stopped = attrs.evolve(
+        RESULT, changes=(), test=None, validation=Scores(), finished=False, stop_reason="cancelled", strategies=()
+    )
+    first, *rest = in_words(stopped)
+    assert "wordnet: stopped before anything was scored" == first
+    assert [] == [line for line in rest if "validation" in line]
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

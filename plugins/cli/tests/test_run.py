@@ -258,14 +258,30 @@ def test_a_broken_metric_stops_the_run(place: Path, capsys: pytest.CaptureFixtur
     assert 3 == main(["run"])
     err = capsys.readouterr().err
     assert r"ValueError: no score\x1b[2J" in err
-    assert "the best so far is in runs/burnish; run it again" in err
+    assert "what was found is in runs/burnish; run it again (with another" in err
     assert "Traceback" not in err
     form = result(place)
     assert (False, None) == (form["finished"], form["test"])
     assert form["stop_reason"].startswith("stopped: the metric raised ValueError: no score")
     assert 0 < form["spend"]["requests"]
     assert 0 == main(["show", "runs/burnish"])
-    assert r"stopped     stopped: the metric raised" in capsys.readouterr().out
+    assert r"stopped     the metric raised" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_program_that_always_fails_is_no_ordinary_result(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cause comes first, the counts stand in result.json, and exit code 3 says that nothing was learned (E45)."""
+    change(place, ("toy_parts:Program", "toy_parts:Failing"), ("toy_parts:good", "toy_parts:nothing"))
+    assert 3 == main(["run"])
+    out, _ = capsys.readouterr()
+    assert "burnish: every rollout failed: RuntimeError: disk is full (first in test row 0)" == out.splitlines()[0]
+    assert "  failures    20 of 20 test rollouts, most often RuntimeError: disk is full (first in test row 0)" in out
+    assert "note: " not in out
+    form = result(place)
+    assert ("failed", True, {"agent_failed": 20}) == (
+        form["outcome"], form["finished"], form["failures"]["test"]["by_status"]
+    )
+    assert (12, 12) == (form["failures"]["search_baseline"]["failed"], form["failures"]["search"]["rollouts"])
 
 
 @pytest.mark.slow

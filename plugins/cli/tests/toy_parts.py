@@ -43,6 +43,13 @@ class Program:
         return {"a": response.text}
 
 
+class Failing(Program):
+    """Never gets to its model."""
+
+    async def __call__(self, *, q: str) -> dict[str, str]:
+        raise RuntimeError("disk is full")
+
+
 def answer(request: LMRequest) -> str:
     """Give the last word of the question where the instruction says so, else always `a`."""
     system, question = request.messages[0].content, request.messages[-1].content
@@ -116,6 +123,8 @@ class Nothing:
 
 
 nothing = Nothing()
+
+
 def interrupt_twice() -> None:
     signal.raise_signal(signal.SIGTERM)
     interrupt()

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from burnish import abc
-from burnish._edges.failures import FailureCount, row_name, rows_named, told
+from burnish._edges.failures import FailureCount, row_name, rows_named
 from burnish._edges.handle import RunHandle
 from burnish._edges.holdout import TestResult, compare_on_test
 from burnish._edges.result import Choice, Result, choose, installed
@@ -156,7 +156,7 @@ def _result(
 def _warn_of_failures(failures: FailureCount, evaluator: Evaluator) -> None:
     for name, found in (("search", failures.of("search")), ("test", failures.of("test"))):
         if found.count:
-            evaluator.warn("failures", told(found, f"{name} rollouts"))
+            evaluator.warn("failures", found.told(name))
 
 
 def _told(course: Course, end: _End, make: Callable[[], Result]) -> Result:

@@ -40,6 +40,11 @@ class Failures:
         """Whether there were rollouts and every one of them failed."""
         return 0 < self.rollouts == self.count
 
+    def told(self, whose: str) -> str:
+        """Say it in one sentence: `20 of 20 test rollouts failed; the most frequent cause: ...`."""
+        cause = f"the most frequent cause: {self.cause} (first in {self.where})"
+        return f"{self.count} of {self.rollouts} {whose} rollouts failed; {cause}"
+
 
 def row_name(column: int, val: int) -> str:
     """Name a column of the search by set and row: validation columns stand first, then those of the trainset."""
@@ -100,11 +105,3 @@ def _failure(record: RolloutRecord) -> _Failure | None:
         return None
     cause = "" if record.fault is None else str(record.fault).strip().partition("\n")[0]
     return record.status, (cause or NO_CAUSE)[:CAUSE_LIMIT]
-
-
-def told(failures: Failures, whose: str) -> str:
-    """Say it in one sentence: `20 of 20 test rollouts failed; the most frequent cause: ...`."""
-    return (
-        f"{failures.count} of {failures.rollouts} {whose} failed; the most frequent cause: {failures.cause} "
-        f"(first in {failures.where})"
-    )

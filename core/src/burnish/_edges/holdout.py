@@ -31,6 +31,8 @@ class TestResult:
     """Whether the winner is the unchanged program: it was then scored once."""
     complete: bool = True
     """False where the budget ended the test early."""
+    failures: Failures = Failures()
+    """What failed of the rollouts on the test rows."""
     baseline_failures: Failures = Failures()
     """What failed of the baseline's rollouts."""
     winner_failures: Failures = Failures()
@@ -103,6 +105,7 @@ async def compare_on_test(
         comparison=compare_paired(scores[0], scores[-1]),
         same=best == start,
         complete=isinstance(outcome, Complete),
+        failures=failures.of("test"),
         baseline_failures=failures.of("test", numbers[0]),
         winner_failures=failures.of("test", numbers[-1]),
     )

@@ -19,7 +19,7 @@ class Exit(enum.IntEnum):
     WRONG_INPUT = 2
     """Nothing was spent."""
     STOPPED = 3
-    """What was paid for is kept: run again, what the cache holds is not paid twice."""
+    """Or every rollout failed. What was paid for is kept: run again, what the cache holds is not paid twice."""
     BUDGET_REFUSED = 4
     """The budget does not cover what was asked; nothing was spent."""
     INTERNAL = 70
@@ -49,7 +49,9 @@ def _kept(error: BaseException) -> Iterator[str]:
     """Say where the best is that a run under way had found."""
     run_dir = getattr(getattr(error, "result", None), "run_dir", None)
     if run_dir is not None and _spent(error):
-        yield f"the best so far is in {run_dir}; run it again: what the cache holds is not paid twice"
+        from burnish_cli.words import AGAIN
+
+        yield f"what was found is in {run_dir}; {AGAIN}"
 
 
 def _code(error: BaseException) -> Exit:

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-PLUMBING = ("event", "kind", "exc_info")
+PLUMBING = ("event", "kind", "exc_info", "run")
 
 
 @contextmanager

@@ -12,13 +12,13 @@ from typing import Any, Literal
 import attrs
 import cattrs
 
-from burnish import Candidate, Report, Spend, json_text, write_atomic
+from burnish import Candidate, Failures, Report, Result, Spend, json_text, write_atomic
 from burnish.errors import StoreError
 
 FORMAT = "burnish.result"
 VERSION = 1
 Command = Literal["run", "evaluate"]
-Outcome = Literal["improved", "no improvement", "not tested"]
+Outcome = Literal["improved", "no improvement", "not tested", "failed"]
 
 
 @attrs.frozen(kw_only=True)
@@ -101,6 +101,31 @@ class StrategySummary:
 
 
 @attrs.frozen(kw_only=True)
+class FailureSummary:
+    """What failed of some rollouts."""
+
+    rollouts: int = 0
+    """Those that did not fail too."""
+    failed: int = 0
+    by_status: Mapping[str, int] = attrs.field(factory=dict)
+    cause: str = ""
+    """The most frequent one."""
+    where: str = ""
+    """The first row that it struck."""
+
+
+@attrs.frozen(kw_only=True)
+class FailureTable:
+    """What failed, in the search and on the test rows."""
+
+    search: FailureSummary = FailureSummary()
+    search_baseline: FailureSummary = FailureSummary()
+    """Of the search's rollouts those of the program as it was."""
+    test: FailureSummary = FailureSummary()
+    test_baseline: FailureSummary = FailureSummary()
+
+
+@attrs.frozen(kw_only=True)
 class Change:
     """What the winner changes of one predictor or text."""
 
@@ -129,10 +154,21 @@ class ResultFile:
     changes: tuple[Change, ...] = ()
     """Empty: the winner is the baseline."""
     notes: tuple[str, ...] = ()
+    failures: FailureTable = FailureTable()
+
+    @property
+    def all_failed(self) -> FailureSummary | None:
+        """What failed, where nothing else happened: to all candidates, or to a baseline that nothing beat."""
+        found = self.failures
+        parts = [found.search, found.test] if self.changes else [found.search_baseline, found.test_baseline]
+        met = [part for part in parts if part.rollouts]
+        return met[-1] if met and all(part.failed == part.rollouts for part in met) else None
 
     @property
     def outcome(self) -> Outcome:
         """An improvement is one that the test rows show: the whole interval above 0."""
+        if self.all_failed:
+            return "failed"
         if not self.changes:
             return "no improvement"
         if self.test is None or self.test.interval is None:
@@ -177,6 +213,23 @@ def summarize_report(report: Report) -> StrategySummary:
         rollouts=report.spend.metric_calls,
         requests=report.spend.requests,
         notes=report.notes,
+    )
+
+
+def summarize_failures(result: Result) -> FailureTable:
+    """Say what failed."""
+    test = result.test
+    return FailureTable(
+        search=_failures(result.failures),
+        search_baseline=_failures(result.baseline_failures),
+        test=_failures(Failures() if test is None else test.failures),
+        test_baseline=_failures(Failures() if test is None else test.baseline_failures),
+    )
+
+
+def _failures(found: Failures) -> FailureSummary:
+    return FailureSummary(
+        rollouts=found.rollouts, failed=found.count, by_status=found.by_status, cause=found.cause, where=found.where
     )
 
 

@@ -26,6 +26,7 @@ from burnish_cli.result import (
     Rows,
     Scores,
     summarize_candidate,
+    summarize_failures,
     summarize_report,
     summarize_spend,
     write_result,
@@ -174,6 +175,8 @@ def summarize(job: Job, result: Result, notes: Sequence[str] = ()) -> ResultFile
     """Give the result file of a run."""
     sizes = {name: len(getattr(job.splits, name)) for name in ("train", "val", "test")}
     found = Notes(notes)
+    table = summarize_failures(result)  # says what the warnings of that kind say
+    told = [result.failures.told("search"), "" if result.test is None else result.test.failures.told("test")]
     for warning in result.warnings:
         found.add(warning)
     if result.test is not None and not result.test.complete:
@@ -191,7 +194,8 @@ def summarize(job: Job, result: Result, notes: Sequence[str] = ()) -> ResultFile
         test=None if result.test is None else compare(result.test, job.splits.test, job.run_dir),
         strategies=tuple(summarize_report(report) for report in result.reports),
         changes=summarize_candidate(result.candidate),
-        notes=tuple(found.lines),
+        notes=tuple(line for line in found.lines if line not in told),
+        failures=table,
     )
 
 

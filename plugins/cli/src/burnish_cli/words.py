@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from burnish_cli import text
-from burnish_cli.result import Change, Comparison, ResultFile, RoleSummary, SpendSummary, StrategySummary
+from burnish_cli.result import (
+    Change,
+    Comparison,
+    FailureSummary,
+    ResultFile,
+    RoleSummary,
+    Scores,
+    SpendSummary,
+    StrategySummary,
+)
+
+AGAIN = "run it again (with another `--name` or none): what the cache holds is not paid twice"
 
 
 def in_words(result: ResultFile) -> Iterator[str]:
@@ -14,12 +25,16 @@ def in_words(result: ResultFile) -> Iterator[str]:
     yield f"{text.safe(result.name)}: {verdict(result)}"
     test = result.test
     if test is not None:
-        compared = f"{test.compared} of {test.rows}" if test.compared < test.rows else f"{test.rows}"
+        rows = text.count(test.rows, "row")
+        compared = f"{test.compared} of {rows}" if test.compared < test.rows else rows
         means = _from_to(test.baseline, test.winner) if result.changes else text.score(test.baseline)
-        yield _row("test", f"{means} on {compared} rows{_interval(test) if result.changes else ''}")
-    if result.command == "run":
+        yield _row("test", f"{means} on {compared}{_interval(test) if result.changes else ''}")
+    if result.command == "run" and result.validation != Scores():
         means = _from_to(result.validation.baseline, result.validation.winner)
         yield _row("validation", f"{means} on {text.count(result.rows.val, 'row')}")
+    for name, failed in (("test", result.failures.test), ("search", result.failures.search)):
+        if failed.failed:
+            yield _row("failures", _failures(name, failed, result))
     for change in result.changes:
         yield _row("winner", _change(change))
     yield _row("spend", _spend(result.spend))
@@ -27,8 +42,11 @@ def in_words(result: ResultFile) -> Iterator[str]:
         yield _row("", f"{text.safe(name)}: {_role(role)}")
     for part in result.strategies if result.command == "run" else ():
         yield _row(text.safe(part.strategy), _strategy(part))
+        for note in part.notes:
+            yield _row("", text.safe(note))
     if not result.finished:
-        yield _row("stopped", f"{text.safe(result.stop_reason)}; run it again: what the cache holds is not paid twice")
+        reason = result.stop_reason.removeprefix("stopped: ")
+        yield _row("stopped", f"{text.safe(reason)}; {AGAIN}")
     yield _row("files", text.safe(result.run_dir))
     for note in result.notes:
         yield f"note: {text.safe(note)}"
@@ -36,9 +54,14 @@ def in_words(result: ResultFile) -> Iterator[str]:
 
 def verdict(result: ResultFile) -> str:
     """Say in one sentence whether there is an improvement, and how that is known."""
+    failed = result.all_failed
+    if failed is not None:
+        return f"every rollout failed: {text.safe(failed.cause)} (first in {text.safe(failed.where)})"
     if not result.changes:
         if result.command == "evaluate":
             return "the program as it is"
+        if not result.finished and result.validation.baseline is None:
+            return "stopped before anything was scored"
         return "no improvement: no candidate beat the baseline on the validation rows"
     if result.outcome == "not tested" and result.rows.test:
         return "not tested: " + ("too few test rows were scored" if result.test else "the run ended before its test")
@@ -52,6 +75,13 @@ def verdict(result: ResultFile) -> str:
     if result.test.difference > 0:
         return f"no improvement that the test rows can tell from chance ({difference})"
     return f"no improvement on the test rows ({difference})"
+
+
+def _failures(name: str, part: FailureSummary, result: ResultFile) -> str:
+    baseline = result.failures.test_baseline.failed if name == "test" else result.failures.search_baseline.failed
+    whose = f" ({baseline} of the baseline)" if result.changes else ""
+    cause = f"{text.safe(part.cause)} (first in {text.safe(part.where)})"
+    return f"{part.failed:,} of {part.rollouts:,} {name} rollouts{whose}, most often {cause}"
 
 
 def _row(name: str, value: str) -> str:

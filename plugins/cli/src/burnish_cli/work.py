@@ -115,7 +115,7 @@ def _finish(result: ResultFile, output: Output) -> Exit:
         print_json(to_json(result), output.stream)
     else:
         print_lines(words.in_words(result), output.stream)
-    if not result.finished:
+    if not result.finished or result.all_failed:
         return Exit.STOPPED
     missed = output.require_improvement and result.outcome != "improved"
     return Exit.NO_IMPROVEMENT if missed else Exit.FINISHED
