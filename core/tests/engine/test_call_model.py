@@ -243,3 +243,17 @@ async def test_a_further_sample_asks_as_one() -> None:
     with accounted(books):
         await b.call_model(scripted, ask())
     assert [2, 7, 0] == [request.sample for request in scripted.requests]
+
+
+async def test_a_provider_that_names_the_time_is_waited_for(autojump_clock: Clock) -> None:
+    """Many 429 with Retry-After cost no attempts for two minutes in all; without a time the attempts count."""
+    storm = [errors.ModelRateLimitError("429", retry_after=1.0)] * 30
+    scripted, books = model(*storm, "ok", retries=2), account()
+    with accounted(books):
+        assert "ok" == (await b.call_model(scripted, ask())).text
+    assert (31, 31, 30.0) == (scripted.calls, books.ledger.spend.requests, trio.current_time())
+    for error in (errors.ModelRateLimitError("429", retry_after=50.0), errors.ModelRateLimitError("429")):
+        endless = model(*[error] * 9, retries=2)
+        with pytest.raises(errors.ModelRateLimitError), accounted(account()):
+            await b.call_model(endless, ask())
+        assert 3 == endless.calls

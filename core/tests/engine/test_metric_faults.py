@@ -140,13 +140,13 @@ class Broken:
 
     __burnish_inline__ = True
 
-    def __init__(self, fingerprint: str, broken: bool) -> None:
-        self.fingerprint, self.broken = fingerprint, broken
+    def __init__(self, fingerprint: str, broken: bool, rows: tuple[int, ...] | None = None) -> None:
+        self.fingerprint, self.broken, self.rows = fingerprint, broken, rows
         self.saw: list[Any] = []
 
     def evaluate(self, example: Any, prediction: Any, trace: b.Trace) -> float:
         self.saw.append(prediction)
-        if self.broken:
+        if self.broken and (self.rows is None or len(self.saw) in self.rows):
             raise ValueError("boom")
         return float(len(trace.spans))
 
@@ -165,12 +165,35 @@ async def test_kept_outputs_survive_the_process(make: Callable[[str], Any], serv
             engine = EvalEngine(rows(3), metric, cache=cache)
             return evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate()))).scores()
 
-    with pytest.raises(MetricError):
+    with pytest.raises(MetricError, match="kept in the cache: mend the metric and run again" if served else "kept"):
         await evaluate(Broken("one", broken=True))
     mended = Broken("two", broken=False)
     assert [1.0] * 3 == await evaluate(mended)
     assert (3 if served else 6) == model.calls
     assert [make("ok")] * 3 == mended.saw
+
+
+@pytest.mark.parametrize("make", [str, Answer])
+async def test_rows_that_were_scored_are_kept_too(make: Callable[[str], Any]) -> None:
+    """One row of three breaks the metric; the mended one is another metric, and still no model is called again."""
+    model = ScriptedModel(lambda request: "ok")
+
+    async def act(q: Any, instruction: str) -> Any:
+        return make((await b.call_model(model, ask(str(q)))).text)
+
+    metric = Broken("one", broken=True, rows=(2,))
+    engine = EvalEngine(rows(3), metric, EngineConfig(concurrency=1))
+    index = engine.register(b.Candidate())
+    with pytest.raises(MetricError, match="kept by this engine: mend the metric and evaluate again"):
+        await engine.evaluate(Ambient(act), index)
+    assert [1.0, None, 1.0] == engine.matrix.row(index)
+    metric.broken = False
+    runner = engine._evaluator.metric
+    runner.code_print = attrs.evolve(runner.code_print, fingerprint="mended")
+    assert [1.0] * 3 == evaluated(await engine.evaluate(Ambient(act), index)).scores()
+    assert (3, 3) == (model.calls, engine.spend.metric_calls)
+    assert [make("ok")] * 3 == metric.saw[3:]
+    idle(engine)
 
 
 async def test_a_failing_cache_is_no_fault_of_the_run() -> None:

@@ -76,26 +76,37 @@ class Answers:
         output = record.owes_score
         if not output and (record.eval is None or not record.status.scored):
             return
-        stored = record if output else bare
         if output:
-            self._kept[identity.output_key] = Kept(prediction=prediction, record=record)
-        else:
-            self._records[identity.key] = stored
-            if self._kept:
-                self._kept.pop(identity.output_key, None)
-        if self._cache is None or identity.baseline.volatile:
+            await self.keep_outputs([(identity, record, prediction)], target)
             return
-        if output and not _revivable(target, record, prediction):
-            return
-        entry = abc.CacheRecord(
-            key=identity.output_key if output else identity.key,
-            check=identity.check(output=output),
-            body=dumps(stored),
-            created=time.time(),
-        )
+        self._records[identity.key] = bare
+        if self._kept:
+            self._kept.pop(identity.output_key, None)
+        if self.lasts(identity):
+            await self._put([_entry(identity.key, identity.check(), bare)])
+
+    async def keep_outputs(
+        self, landed: Sequence[tuple[Identity, RolloutRecord, Any]], target: abc.Target
+    ) -> None:
+        """Keep outputs without their scores: a mended metric scores them, and no model is called."""
+        entries = []
+        for identity, record, prediction in landed:
+            owed = attrs.evolve(record, eval=None)
+            self._kept[identity.output_key] = Kept(prediction=prediction, record=owed)
+            if self.lasts(identity) and _revivable(target, record, prediction):
+                entries.append(_entry(identity.output_key, identity.check(output=True), owed))
+        if entries:
+            await self._put(entries)
+
+    def lasts(self, identity: Identity) -> bool:
+        """Whether what is kept outlives this engine."""
+        return self._cache is not None and not identity.baseline.volatile
+
+    async def _put(self, entries: list[abc.CacheRecord]) -> None:
+        assert self._cache is not None
         try:
             with trio.fail_after(CACHE_PATIENCE, shield=True):
-                await self._cache.put_many(abc.CachePut(records=(entry,)))
+                await self._cache.put_many(abc.CachePut(records=tuple(entries)))
         except Exception as error:
             self._give_up(error)
 
@@ -126,6 +137,10 @@ class Answers:
             why = f"no answer within {CACHE_PATIENCE:g} s" if late else first_line(error)
             log.warning("the cache failed; the run goes on without it", error=why)
             self._cache = None
+
+
+def _entry(key: str, check: str, record: RolloutRecord) -> abc.CacheRecord:
+    return abc.CacheRecord(key=key, check=check, body=dumps(record), created=time.time())
 
 
 def _serves(record: RolloutRecord, traces: bool) -> bool:

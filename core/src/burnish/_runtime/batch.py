@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import trio
@@ -42,6 +43,8 @@ class Item:
     record: RolloutRecord | None = None
     source: Source = "store"
     kept: Kept | None = None
+    prediction: Any = None
+    """The live output of a rollout that this item led."""
     flight: Flight | None = None
     leads: bool = False
     """Whether this item runs it; otherwise it was known, or another one runs it."""

@@ -257,6 +257,7 @@ class Dispatcher:
                 await self._answers.keep(item.identity, record, bare, job.prediction, job.around.target)
             finally:  # it is settled: whatever happens, it must not be given back as one that did not run
                 self.flights.pop(item.identity.key, None)
+                item.prediction = job.prediction
                 item.land(record, cap)
 
     def abandon(self, items: list[Item]) -> None:

@@ -142,8 +142,11 @@ class Evaluator:
         wanted = batch.of(requests[:fitting])
         self._tell(wanted, step)
         await self.flush()
-        if not lenient:
-            _raise_stop(ending, wanted)
+        if ending.fault is not None and not lenient:
+            raise RunStoppedError(f"the run stopped: {ending.fault}; what was paid for is kept")
+        unscored = next((item for item in wanted if _metric_failed(item)), None)
+        if unscored is not None and not lenient:
+            raise await self._metric_error(unscored, wanted, target)
         self._warn_unread(wanted)
         evaluations = tuple(batch.evaluation(request) for request in requests[:fitting])
         if ending.cap is None:
@@ -263,6 +266,22 @@ class Evaluator:
                 )
             )
 
+    async def _metric_error(self, unscored: Item, wanted: list[Item], target: abc.Target) -> MetricError:
+        """Keep the outputs of all rows, scored ones too: a mended metric is another one, and scores them anew."""
+        ran = [(i.identity, i.record, i.prediction) for i in wanted if i.leads and i.record is not None]
+        await self._answers.keep_outputs([it for it in ran if it[1].status is RolloutStatus.SUCCEEDED], target)
+        assert unscored.record is not None
+        assert unscored.record.fault is not None
+        where = f"(row {unscored.column}, candidate {unscored.candidate})"
+        lasting = self._answers.lasts(unscored.identity)
+        kept = "in the cache: mend the metric and run" if lasting else "by this engine: mend the metric and evaluate"
+        what = f"{unscored.record.fault.message} {where}"
+        return MetricError(
+            f"{what}; the outputs are kept {kept} again, and no model is called for them",
+            row=unscored.column,
+            candidate=unscored.candidate,
+        )
+
     def _warn_unread(self, wanted: list[Item]) -> None:
         """Name the candidates whose change no rollout read: they were scored as the unchanged program.
 
@@ -285,16 +304,7 @@ class Evaluator:
                 )
 
 
-def _raise_stop(ending: Ending, wanted: list[Item]) -> None:
-    """Raise what ends the evaluation, now that everything that ran is recorded."""
-    if ending.fault is not None:
-        raise RunStoppedError(f"the run stopped: {ending.fault}; what was paid for is kept")
-    for item in wanted:
-        fault = None if item.record is None else item.record.fault
-        if fault is not None and fault.where == "metric":
-            raise MetricError(
-                f"{fault.message} (row {item.column}, candidate {item.candidate}); all outputs are kept: mend the "
-                "metric and evaluate again, and no model is called for them",
-                row=item.column,
-                candidate=item.candidate,
-            )
+def _metric_failed(item: Item) -> bool:
+    """Whether a rollout is unscored because the metric failed on it."""
+    fault = None if item.record is None else item.record.fault
+    return fault is not None and fault.where == "metric"

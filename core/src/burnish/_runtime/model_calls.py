@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from decimal import Decimal
 from functools import lru_cache
@@ -37,6 +38,8 @@ T = TypeVar("T")
 
 FIRST_BACKOFF = 0.5
 LONGEST_BACKOFF = 60.0
+RATE_PATIENCE = 120.0
+"""Seconds that a call waits in all for a provider that names the time to come back, whatever the number of attempts."""
 TIMEOUT_GRACE = 0.5
 """Seconds beyond a model's time limit: one that keeps it itself says more about what went wrong."""
 
@@ -108,14 +111,15 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
     if account is not None and account.sample and not request.sample:
         request = attrs.evolve(request, sample=account.sample)  # else a further sample would be the first one again
     limiter = _limits(account).of(model.limits)
-    attempt = 0
+    attempt, waited = 0, 0.0
     while True:
         try:
             response = await _attempt(model, request, role, account, limiter)
         except ModelError as error:
-            if not error.retryable or attempt >= model.limits.retries:
-                raise
             wait = backoff(error, attempt, request.fingerprint)
+            if not error.retryable or attempt >= _most(error, model.limits.retries, waited + wait):
+                raise
+            waited += wait
             if error.retry_after is not None:
                 limiter.pause(wait)
             attempt += 1
@@ -123,6 +127,12 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
         else:
             limiter.grow()
             return response
+
+
+def _most(error: ModelError, retries: int, waited: float) -> float:
+    """How many further attempts an error is worth: a provider that says when to come back is believed for a while."""
+    patient = isinstance(error, ModelRateLimitError) and error.retry_after is not None and waited <= RATE_PATIENCE
+    return math.inf if patient and retries else retries
 
 
 def _limits(account: Account | None) -> Limits:
