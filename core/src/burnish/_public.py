@@ -11,6 +11,7 @@ from burnish._edges.run import aoptimize as aoptimize
 from burnish._edges.run import optimize as optimize
 from burnish._edges.saved import Saved as Saved
 from burnish._edges.saved import load as load
+from burnish._edges.setup import check_budget as check_budget
 from burnish._model.budget import Budget as Budget
 from burnish._model.budget import RoleSpend as RoleSpend
 from burnish._model.budget import Spend as Spend
@@ -50,6 +51,7 @@ from burnish._model.pareto import ParetoView as ParetoView
 from burnish._model.report import CandidateEntry as CandidateEntry
 from burnish._model.report import Plan as Plan
 from burnish._model.report import Report as Report
+from burnish._model.stats import FEWEST_FOR_INTERVAL as FEWEST_FOR_INTERVAL
 from burnish._model.stats import PairedComparison as PairedComparison
 from burnish._model.trace import Span as Span
 from burnish._model.trace import Trace as Trace

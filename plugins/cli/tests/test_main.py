@@ -95,8 +95,14 @@ def test_clashes_and_blocks_are_shown(
 
 
 def test_a_run_without_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`show` says what is missing."""
+    """`show` says what is missing: the directory, any run in it, or the result alone."""
+    assert 2 == main(["show", str(tmp_path / "none")])
+    assert f"error: {tmp_path / 'none'} is not there" in capsys.readouterr().err
     assert 2 == main(["show", str(tmp_path)])
+    assert "holds no run: neither result.json nor run.db is there" in capsys.readouterr().err
+    assert 2 == main(["show", str(tmp_path), "--prompt"])
+    assert "best.json cannot be read: No such file or directory" in capsys.readouterr().err
+    assert 2 == main(["show", str(tmp_path), "--json"])
     assert "result.json is not there: the run has not come to its end" in capsys.readouterr().err
 
 

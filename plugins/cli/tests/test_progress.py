@@ -75,11 +75,17 @@ def test_baseline_and_best_are_of_whole_validation_sets(clock: Clock) -> None:
             registered(2),
             landed(2, 0, 0.0),
             landed(2, 1, 0.0),
+            registered(3),
+            landed(3, 0, 1.0),
+            landed(3, 1, 0.5),
+            landed(1, 1, 0.5),
+            RunEnded(stop_reason="stopped: the metric raised ValueError"),
         )
     ]
-    assert ["baseline 0.500 on 2 validation rows", "new best 0.750 (candidate 1)"] == [t for t in told if t]
+    milestones = ["baseline 0.500 on 2 validation rows", "new best 0.750 (candidate 1)", "search stopped"]
+    assert milestones == [t for t in told if t]
     figures = tally.figures()
-    assert (0.5, 0.75, 1, 3) == (figures.baseline, figures.best, figures.best_candidate, figures.candidates)
+    assert (0.5, 0.75, 1, 4) == (figures.baseline, figures.best, figures.best_candidate, figures.candidates)
 
 
 def test_test_rows_are_none_of_the_search(clock: Clock) -> None:
@@ -145,9 +151,9 @@ def test_plain_lines_are_few(clock: Clock) -> None:
     assert [
         "0:01 · baseline 0.250 on 2 validation rows",
         "0:05 · 10/100 rollouts · 10 requests · 1,000 tokens · $0.0100 · baseline 0.250 · best 0.250 (candidate 0 of 1)"
-        " · 2.0/s · at most 0:45 left",
+        " · 2.0/s · about 0:45 left",
         "0:10 · 20/100 rollouts · 20 requests · 2,000 tokens · $0.0200 · baseline 0.250 · best 0.250 (candidate 0 of 1)"
-        " · 2.0/s · at most 0:40 left",
+        " · 2.0/s · about 0:40 left",
         "0:12 · the budget is used up: max_metric_calls",
         "0:12 · search ended: budget: max_metric_calls",
     ] == stream.getvalue().splitlines()

@@ -167,7 +167,7 @@ def test_the_words() -> None:
         "              n",
         r"  stopped     interrupted\x1b[2J; run it again (with another `--name` or none): what the cache holds is not "
         "paid twice",
-        "  files       runs/wordnet",
+        "  files       runs/wordnet; `burnish show runs/wordnet --prompt` prints the winner",
         "note: 3 rows left out",
     ] == list(in_words(stopped))
     few = attrs.evolve(IMPROVED, rows=1, compared=1)

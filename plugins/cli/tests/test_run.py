@@ -71,7 +71,7 @@ def test_a_run_from_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     out, err = capsys.readouterr()
     assert "burnish: improved by +0.500 on untouched test rows" in out
     assert "test        0.500 → 1.000 on 20 rows, +0.500 (95% interval +0.260 to +0.740)" in out
-    assert "strategy  Try: at most 24 rollouts for 1 candidate" in err
+    assert "strategy  Try: at most 24 rollouts for 1 new candidate" in err
     assert "baseline 0.500 on 12 validation rows" in err
     assert "new best 1.000 (candidate 1)" in err
     form = result(place)
@@ -92,6 +92,30 @@ def test_json_is_one_object(place: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "printed by the program" in err
     assert 0 == main(["show", "runs/other", "--json"])
     assert json.loads(out) == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_winner_can_be_read(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`show --prompt` prints texts and demos in full, harmless to a terminal; also what `optimize` left (66)."""
+    change(place, ("toy_parts:good", "toy_parts:coloured"))
+    assert 0 == main(["run"])
+    assert "`burnish show runs/burnish --prompt` prints the winner" in capsys.readouterr().out
+    assert 0 == main(["show", "runs/burnish", "--prompt"])
+    path, *texts = capsys.readouterr().out.splitlines()
+    assert "runs/burnish/best.json" == path
+    assert [
+        "  leaf", r"    Say the \x1b[1mlast word.", "    Now.", "    with 1 demo", '    {"q": "0: say a", "a": "a"}'
+    ] == texts
+    assert 0 == main(["show", "runs/burnish/result.json", "--prompt", "--json"])
+    form = json.loads(capsys.readouterr().out)
+    assert {"leaf": "Say the \x1b[1mlast word.\nNow."} == form["texts"]
+    assert ["leaf"] == list(form["candidate"])
+    (place / "runs" / "burnish" / "result.json").unlink()
+    assert 0 == main(["show", "runs/burnish"])
+    out = capsys.readouterr().out
+    assert "burnish: no result.json, as `burnish run` writes it at its end; run.db says:" in out
+    assert "  ended       finished\n  spend       64 rollouts · 64 requests" in out
+    assert "  validation  0.500 → 1.000; `burnish show runs/burnish --prompt` prints the winner" in out
 
 
 @pytest.mark.slow
@@ -126,6 +150,36 @@ def test_a_plan_spends_nothing(place: Path, capsys: pytest.CaptureFixture[str]) 
     assert "the plan needs at most 64 rollouts" in capsys.readouterr().out
     assert not (place / "runs").exists()
     assert 0 == sys.modules["toy_parts"].model.calls
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "expected"),
+    [
+        ("[metric]", '[models.judge]\nuse = "openai"\nmodle = "m"\n[metric]', 2, "openai`.modle: "),
+        ('use = "toy_parts:metric"', 'use = "exact_match"\nfiled = "a"', 2, "exact_match`.filed: "),
+        ('use = "toy_parts:good"', 'use = "bootstrap"\nmax_demo = 1', 2, "bootstrap`.max_demo: "),
+        ("[budget]", '[cache]\nuse = "sqlite"\npath = 7\n[budget]', 2, "cache `sqlite`.path: "),
+        ("= 100", "= 30", 4, "max_metric_calls = 30 buys nothing"),
+    ],
+)
+def test_a_plan_is_as_strict_as_a_run(
+    place: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, code: int, expected: str
+) -> None:
+    """Every table of options and the smallest budget are checked, and nothing is opened for it."""
+    change(place, (old, new))
+    assert code == main(["plan"])
+    assert expected in capsys.readouterr().err
+    assert not (place / "runs").exists()
+
+
+def test_a_plan_says_what_a_test_can_show(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With fewer than 8 test rows there is no interval, and so no improvement."""
+    change(place, ("test = 20", "test = 7"))
+    assert 0 == main(["plan"])
+    assert "set aside beforehand; an interval needs 8 rows" in capsys.readouterr().out
+    change(place, ("test = 20", "test = 8"))
+    assert 0 == main(["plan"])
+    assert "an interval" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

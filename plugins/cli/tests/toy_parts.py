@@ -88,11 +88,13 @@ def unmarked(example: Any, prediction: Any) -> float:
 class Try:
     """Compares one candidate with the start."""
 
-    def __init__(self, instruction: str, before: Any = None) -> None:
-        self._instruction, self._before = instruction, before
+    def __init__(self, instruction: str, before: Any = None, demos: Any = None) -> None:
+        self._instruction, self._before, self._demos = instruction, before, demos
 
     async def compile(self, engine: burnish.Engine, problem: Problem) -> burnish.Report:
         candidates = [problem.start, problem.start.set_instruction("leaf", self._instruction)]
+        if self._demos is not None:
+            candidates[1] = candidates[1].set_demos("leaf", self._demos)
         numbers = [engine.register(candidate) for candidate in candidates]
         await engine.evaluate_many([(numbers[0], problem.val)])
         if self._before is not None:
@@ -131,6 +133,7 @@ def interrupt_twice() -> None:
 
 
 good = Try("Say the last word.")
+coloured = Try("Say the \x1b[1mlast word.\nNow.", demos=[{"q": "0: say a", "a": "a"}])
 useless = Try("Say something.")
 interrupted = Try("Say the last word.", interrupt)
 impatient = Try("Say the last word.", interrupt_twice)

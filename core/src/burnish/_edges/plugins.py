@@ -224,6 +224,14 @@ class PluginManager:
 
     # --- its life ------------------------------------------------------------------------------------------------
 
+    def options(self, kind: str, name: str, table: Mapping[str, Any] | None = None, *, file: str | None = None) -> Any:
+        """Read a user's table as a component's options, and open nothing; None where it takes none.
+
+        Raises what `spec` raises, and `OptionsError` naming file, key and expected type.
+        """
+        where = f"{kind} `{name}`"
+        return structure_options(self.spec(kind, name).options, {} if table is None else table, where=where, file=file)
+
     @asynccontextmanager
     async def open(
         self,
@@ -239,9 +247,7 @@ class PluginManager:
         Raises what `spec` raises, and `OptionsError` naming file, key and expected type.
         """
         spec = self.spec(kind, name)
-        options = structure_options(
-            spec.options, {} if table is None else table, where=f"{kind} `{name}`", file=file
-        )
+        options = self.options(kind, name, table, file=file)
         opened: Any = spec.open(options, env or Environment(variables=self._variables))
         if not hasattr(type(opened), "__aenter__"):
             made = type(opened).__name__

@@ -22,7 +22,7 @@ from burnish._edges.handle import RunHandle
 from burnish._edges.plugins import PluginManager
 from burnish._edges.result import Result as Result
 from burnish._edges.run_dir import claimed
-from burnish._edges.setup import Wanted, compose, problem_of, refuse_useless_budget
+from burnish._edges.setup import Wanted, check_budget, compose, problem_of
 from burnish._model.budget import Budget
 from burnish._model.example import make_examples
 from burnish._runtime.config import EngineConfig
@@ -107,7 +107,7 @@ async def aoptimize(
             parts = Composition(stack, plugins, env, config_file)
             setup = await compose(parts, wanted)
             plans = [s.plan(problem_of(setup, make_examples([*setup.val, *setup.train]))) for s in setup.strategies]
-            refuse_useless_budget(setup, plans)
+            check_budget(budget, plans[0], test=len(setup.test), metering=setup.target.metering)
             opened = Parts(
                 cache=await parts.open("cache", cache),
                 executor=await parts.open("executor", executor),

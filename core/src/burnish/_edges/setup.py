@@ -10,6 +10,7 @@ import attrs
 
 from burnish import abc
 from burnish._edges.compose import Composition
+from burnish._model.budget import Budget
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, JsonMap, fingerprint
 from burnish._model.example import Example, make_examples
@@ -126,18 +127,22 @@ def problem_of(setup: Setup, examples: tuple[Example, ...]) -> abc.Problem:
     )
 
 
-def refuse_useless_budget(setup: Setup, plans: Sequence[Plan]) -> None:
-    """Refuse a budget that cannot be kept, or that cannot pay one round of the first strategy beside the test."""
+def check_budget(budget: Budget, plan: Plan, *, test: int, metering: str) -> None:
+    """Refuse a budget that cannot be kept, or that cannot pay one round of the first strategy beside the test.
+
+    `plan` is the first strategy's, `test` the number of test rows, `metering` the target's. Raises `UsageError` and
+    `BudgetRefusedError`.
+    """
     for name in ("max_requests", "max_tokens", "max_cost"):
-        if setup.target.metering == "opaque" and getattr(setup.config.budget, name) is not None:
+        if metering == "opaque" and getattr(budget, name) is not None:
             raise UsageError(f"{name} cannot be kept: this program's model calls cannot be seen; cap max_metric_calls")
-    needed = plans[0].minimum + 2 * len(setup.test)
+    needed = plan.minimum + 2 * test
     for name in ("max_metric_calls", "max_lm_calls"):
-        cap = getattr(setup.config.budget, name)
+        cap = getattr(budget, name)
         if cap is not None and cap < needed:
             raise BudgetRefusedError(
-                f"{name} = {cap} buys nothing: one round needs {plans[0].minimum} rollouts and the test of "
-                f"{len(setup.test)} rows {2 * len(setup.test)}; allow at least {needed}, or use fewer rows",
+                f"{name} = {cap} buys nothing: one round needs {plan.minimum} rollouts and the test of "
+                f"{test} rows {2 * test}; allow at least {needed}, or use fewer rows",
                 cap=name,
                 needed=needed,
             )

@@ -225,19 +225,21 @@ def evaluate(
 
 
 @app.command
-def show(run: Path, *, json_: Json = False) -> int:
+def show(run: Path, *, prompt: bool = False, json_: Json = False) -> int:
     """Show what a run came to.
 
     Parameters
     ----------
     run
         The run's directory, or its `result.json`.
+    prompt
+        Print the winner's texts and demos instead.
     json_
         Print the result as one JSON object.
     """
     from burnish_cli.commands import show_run
 
-    return show_run(run, as_json=json_)
+    return show_run(run, prompt=prompt, as_json=json_)
 
 
 @app.command

@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
 from burnish import PluginInfo, PluginManager
 from burnish.abc import KINDS
-from burnish_cli import text
+from burnish_cli import text, winner
 from burnish_cli.exits import Exit
 from burnish_cli.output import print_json, print_lines
 from burnish_cli.result import read_result, to_json
 from burnish_cli.words import in_words
 
 
-def show_run(run: Path, *, as_json: bool) -> Exit:
-    """Print a run's result, in words or as its file holds it."""
-    result = read_result(run / "result.json" if run.is_dir() or run.suffix != ".json" else run)
-    if as_json:
-        print_json(to_json(result), sys.stdout)
-    else:
-        print_lines(in_words(result), sys.stdout)
+def show_run(run: Path, *, prompt: bool, as_json: bool) -> Exit:
+    """Print a run's result, or its winner's texts, in words or as JSON.
+
+    Raises `StoreError` where the run, or what is asked of it, is not there.
+    """
+    directory = winner.directory_of(run)
+    if prompt:
+        _print(winner.winner_in_words(directory), winner.winner_to_json(directory) if as_json else None)
+        return Exit.FINISHED
+    path = directory / "result.json" if run.is_dir() else run
+    if not path.exists() and not as_json:
+        print_lines(list(winner.unfinished(directory)), sys.stdout)
+        return Exit.FINISHED
+    result = read_result(path)
+    _print(in_words(result), to_json(result) if as_json else None)
     return Exit.FINISHED
+
+
+def _print(lines: Iterable[str], form: Mapping[str, Any] | None) -> None:
+    if form is None:
+        print_lines(lines, sys.stdout)
+    else:
+        print_json(form, sys.stdout)
 
 
 def list_plugins(*, as_json: bool) -> Exit:

@@ -54,7 +54,7 @@ def prepare(
     """
     splits = load_splits(config)
     plugins = PluginManager(variables=os.environ)
-    parts = _Parts(plugins, config.base_dir)
+    parts = _Parts(plugins, config.base_dir, file)
     return Job(
         config=config,
         file=file,
@@ -77,14 +77,15 @@ def prepare(
 class _Parts:
     plugins: PluginManager
     base_dir: Path
+    file: str | None
 
     def get(self, kind: str, component: Component, where: str) -> Any:
-        """Give an object, or a plugin by name that is known to be there."""
+        """Give an object, or a plugin by name that is known to be there and to take these options."""
         if component.is_reference:
             if component.options:
                 raise UsageError(f"{where}: `{component.use}` is an object and takes no options here")
             return load_reference(component.use, self.base_dir, where=where)
-        self.plugins.spec(kind, component.use)
+        self.plugins.options(kind, component.use, component.options, file=self.file)
         return Use(component.use, **component.options)
 
     def maybe(self, kind: str, component: Component | None) -> Any:

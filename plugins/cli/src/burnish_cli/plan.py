@@ -9,7 +9,16 @@ from typing import Any
 import attrs
 import trio
 
-from burnish import Budget, Candidate, Plan, Use, as_target, make_examples
+from burnish import (
+    FEWEST_FOR_INTERVAL,
+    Budget,
+    Candidate,
+    Plan,
+    Use,
+    as_target,
+    check_budget,
+    make_examples,
+)
 from burnish.abc import MetricInfo, Problem, Strategy
 from burnish_cli import text
 from burnish_cli.config import SPLITS
@@ -59,6 +68,12 @@ async def _make_plan(job: Job) -> RunPlan:
         return RunPlan(strategies=tuple(plans), test=2 * len(job.splits.test))
 
 
+def check(job: Job, plan: RunPlan) -> None:
+    """Refuse a budget that a run would refuse. Raises `BudgetRefusedError`, and `UsageError` for a cap of no use."""
+    first = plan.strategies[0][1]
+    check_budget(job.config.budget, first, test=len(job.splits.test), metering=as_target(job.program).metering)
+
+
 def to_json(job: Job, plan: RunPlan) -> dict[str, Any]:
     """Give a plan as JSON values."""
     return {
@@ -88,10 +103,11 @@ def in_words(job: Job, plan: RunPlan) -> Iterator[str]:
     for name, part in plan.strategies:
         proposals = f", {text.count(part.proposer_calls, 'proposer call')}" if part.proposer_calls else ""
         note = f"; {text.safe(part.note)}" if part.note else ""
-        made = text.count(part.candidates, "candidate")
+        made = text.count(part.candidates, "new candidate")
         yield f"strategy  {text.safe(name)}: at most {text.count(part.rollouts, 'rollout')} for {made}{proposals}{note}"
     if plan.test:
-        yield f"test      {text.count(plan.test, 'rollout')} for baseline and winner, set aside beforehand"
+        few = "" if len(splits.test) >= FEWEST_FOR_INTERVAL else f"; an interval needs {FEWEST_FOR_INTERVAL} rows"
+        yield f"test      {text.count(plan.test, 'rollout')} for baseline and winner, set aside beforehand{few}"
     caps = ", ".join(f"{name} = {cap}" for name, cap in _caps(job.config.budget).items()) or "no cap"
     yield f"budget    {caps}; the plan needs at most {text.count(plan.rollouts, 'rollout')}"
     yield f"run       {text.safe(str(job.run_dir))}"

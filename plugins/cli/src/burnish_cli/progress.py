@@ -60,7 +60,7 @@ def _scores(figures: Figures) -> list[str]:
 
 def _speed(figures: Figures) -> list[str]:
     parts = [] if figures.rate is None else [f"{figures.rate:.1f}/s"]
-    return parts if figures.left is None else [*parts, f"at most {text.clock(figures.left)} left"]
+    return parts if figures.left is None else [*parts, f"about {text.clock(figures.left)} left"]
 
 
 class _Plain:

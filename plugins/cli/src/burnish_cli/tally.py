@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
@@ -30,7 +31,7 @@ class Figures:
     rate: float | None = None
     """Rollouts a second, of late."""
     left: float | None = None
-    """Seconds until the first cap is reached at this rate: the run may be done earlier."""
+    """Seconds until the first cap is reached at the rate of late."""
 
     def against_caps(self) -> Iterator[str]:
         """Write each amount that is capped or worth knowing."""
@@ -83,6 +84,7 @@ class Tally:
         self._means: dict[int, float] = {}
         self._baseline: int | None = None
         self._best: int | None = None
+        self._told = -math.inf
         self._refused: set[str] = set()
         self._tests = 0
 
@@ -104,7 +106,8 @@ class Tally:
             self._refused.add(event.cap)
             return f"the budget is used up: {text.safe(event.cap)}"
         elif isinstance(event, RunEnded):
-            return f"search ended: {text.safe(event.stop_reason)}"
+            stopped = event.stop_reason.startswith("stopped: ")  # the error itself follows, at the end
+            return "search stopped" if stopped else f"search ended: {text.safe(event.stop_reason)}"
         return None
 
     def _tested(self) -> str | None:
@@ -118,13 +121,15 @@ class Tally:
         mean = self._state.matrix.mean(event.candidate, sorted(self._val)) if landed == self._val else None
         if mean is None:
             return None
-        first, before = event.candidate not in self._means, self._best
+        first, told = event.candidate not in self._means, self._told
         self._means[event.candidate] = mean
         self._best = min(self._means, key=lambda index: (-self._means[index], index))
+        best = self._means[self._best]
+        self._told = max(told, best)
         if first and event.candidate == self._baseline:
             return f"baseline {text.score(mean)} on {text.count(len(self._val), 'validation row')}"
-        if self._best != before and self._best != self._baseline:
-            return f"new best {text.score(self._means[self._best])} (candidate {self._best})"
+        if best > told and self._best != self._baseline:
+            return f"new best {text.score(best)} (candidate {self._best})"
         return None
 
     def figures(self) -> Figures:

@@ -47,7 +47,7 @@ def in_words(result: ResultFile) -> Iterator[str]:
     if not result.finished:
         reason = result.stop_reason.removeprefix("stopped: ")
         yield _row("stopped", f"{text.safe(reason)}; {AGAIN}")
-    yield _row("files", text.safe(result.run_dir))
+    yield _row("files", text.safe(result.run_dir) + (f"; {_see(result)}" if result.changes else ""))
     for note in result.notes:
         yield f"note: {text.safe(note)}"
 
@@ -75,6 +75,10 @@ def verdict(result: ResultFile) -> str:
     if result.test.difference > 0:
         return f"no improvement that the test rows can tell from chance ({difference})"
     return f"no improvement on the test rows ({difference})"
+
+
+def _see(result: ResultFile) -> str:
+    return f"`burnish show {text.safe(result.run_dir)} --prompt` prints the winner"
 
 
 def _failures(name: str, part: FailureSummary, result: ResultFile) -> str:
@@ -130,5 +134,6 @@ def _cost(cost: Decimal, unpriced: int) -> str:
 
 
 def _strategy(part: StrategySummary) -> str:
-    made = f"{text.count(part.candidates, 'candidate')}, {text.count(part.rollouts, 'rollout')}"
+    among = " with the baseline" if part.candidates > 1 else ""
+    made = f"{text.count(part.candidates, 'candidate')}{among}, {text.count(part.rollouts, 'rollout')}"
     return f"{_from_to(part.baseline, part.best)} in {made}; {text.safe(part.stop_reason)}"

@@ -105,6 +105,7 @@ def _carry_out(job: Job, output: Output) -> Exit:
             print_json(plans.to_json(job, plan), output.stream)
         else:
             print_lines(lines, output.stream)
+        plans.check(job, plan)
         return Exit.FINISHED
     print_lines(lines, sys.stderr)
     return _finish(execute(job, stream=sys.stderr, rollouts=plan.rollouts), output)
