@@ -47,7 +47,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
         (["run", "--sede", "1"], "Unknown option: --sede. Did you mean --seed?"),
         (["run", "--seed", "x"], 'unable to convert "x" into int'),
         (["run", "a.toml", "b.toml"], "Unused Tokens: ['b.toml']"),
-        (["tune", "prompt.md"], "--data"),
+        (["tune", "prompt.md"], "--data requires an argument. See `burnish tune --help`."),
         (["show"], "--run"),
     ],
 )

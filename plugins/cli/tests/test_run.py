@@ -152,6 +152,24 @@ def test_a_plan_spends_nothing(place: Path, capsys: pytest.CaptureFixture[str]) 
     assert 0 == sys.modules["toy_parts"].model.calls
 
 
+TYPED = "a: Literal['a', 'c']"
+
+
+@pytest.mark.parametrize("program", [f'signature = "q -> {TYPED}"', f'prompt = "p.md"\noutput = "{TYPED}"'])
+def test_a_label_that_no_output_can_equal_is_named(
+    place: Path, capsys: pytest.CaptureFixture[str], program: str
+) -> None:
+    """Before anything is spent: the value, the first row that has it, and what the program declares."""
+    (place / "p.md").write_text("{{q}}", encoding="utf-8")
+    change(place, ('use = "toy_parts:Program"', program), ("toy_parts:good", "toy_parts:nothing"))
+    assert 0 == main(["plan"])
+    out = capsys.readouterr().out
+    assert "note: the label `a` is 'b' (rows.jsonl:2), which the program's Literal['a', 'c'] does not have" in out
+    change(place, ('use = "toy_parts:Program"', program.replace("'c'", "'b'")), ("toy_parts:good", "toy_parts:nothing"))
+    assert 0 == main(["plan"])
+    assert "does not have" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("old", "new", "code", "expected"),
     [
@@ -186,6 +204,7 @@ def test_a_plan_says_what_a_test_can_show(place: Path, capsys: pytest.CaptureFix
     ("old", "new", "code", "expected"),
     [
         ("seed = 1", "seeds = 1", 2, "burnish.toml:2: seeds: is not a known key; did you mean `seed`?"),
+        ("train = 4", 'train = "4"', 2, "burnish.toml:7: data.train: is the name of a file, as it stands in quotes"),
         ("rows.jsonl", "row.jsonl", 2, "row.jsonl: not found; did you mean `rows.jsonl`?"),
         ('inputs = ["q"]', 'inputs = ["Q"]', 2, "has no column `Q`"),
         ("test = 20", "test = 90", 2, "has 40 different rows; train 4 + val 12 + test 90 need 106"),

@@ -32,7 +32,8 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        return usage_error(f"{error} See `burnish --help`.")
+        command = next((f"{token} " for token in tokens[:1] if not token.startswith("-") and token in app), "")
+        return usage_error(f"{error} See `burnish {command}--help`.")
     except BrokenPipeError:
         # The reader has gone (`burnish plugins | head`): no traceback at the interpreter's last flush either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -168,6 +168,8 @@ def _size(name: str, size: Size, splitting: bool) -> Iterator[Problem]:
     if isinstance(size, str):
         if not size:
             yield at, "is empty; give a count, a fraction or a file"
+        elif re.fullmatch(r"[0-9.]+", size):
+            yield at, f"is the name of a file, as it stands in quotes; write it without quotes: `{name} = {size}`"
     elif size and not splitting:
         yield at, f"{size} rows of which file? Give `data.path`, or name a file here"
     elif isinstance(size, float) and not 0 < size < 1:

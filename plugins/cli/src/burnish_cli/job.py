@@ -12,6 +12,7 @@ import attrs
 from burnish import Environment, PluginManager, Use
 from burnish.abc import Strategy
 from burnish.errors import PluginNotFoundError, UsageError
+from burnish_cli.choices import impossible_labels
 from burnish_cli.config import Component, Config, ProgramConfig
 from burnish_cli.data import DataFileError, read_text
 from burnish_cli.references import load_reference
@@ -53,13 +54,15 @@ def prepare(
     errors.
     """
     splits = load_splits(config)
+    program = load_program(config.program, config)
+    splits = attrs.evolve(splits, notes=(*splits.notes, *impossible_labels(program, splits)))
     plugins = PluginManager(variables=os.environ)
     parts = _Parts(plugins, config.base_dir, file)
     return Job(
         config=config,
         file=file,
         splits=splits,
-        program=load_program(config.program, config),
+        program=program,
         metric=parts.get("metric", config.metric, "metric"),
         strategies=parts.all("strategy", config.strategy) if strategies is None else strategies,
         models={role: parts.get("model", c, f"models.{role}") for role, c in config.models.items()},
