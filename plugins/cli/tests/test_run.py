@@ -71,7 +71,7 @@ def test_a_run_from_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> N
     out, err = capsys.readouterr()
     assert "burnish: improved by +0.500 on untouched test rows" in out
     assert "test        0.500 → 1.000 on 20 rows, +0.500 (95% interval +0.260 to +0.740)" in out
-    assert "strategy  Try: at most 24 rollouts for 1 new candidate" in err
+    assert "strategy  Try: at most 24 rollouts for 1 new candidate beside the baseline" in err
     assert "baseline 0.500 on 12 validation rows" in err
     assert "new best 1.000 (candidate 1)" in err
     form = result(place)
@@ -355,6 +355,17 @@ def test_a_program_that_always_fails_is_no_ordinary_result(place: Path, capsys: 
         form["outcome"], form["finished"], form["failures"]["test"]["by_status"]
     )
     assert (12, 12) == (form["failures"]["search_baseline"]["failed"], form["failures"]["search"]["rollouts"])
+
+
+@pytest.mark.slow
+def test_what_a_useless_baseline_answers_is_shown(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nearly every row scores nothing, the most frequent output says why; else nothing is said of it."""
+    rows = [{"q": f"{i}: say {'ab'[i % 2]}", "a": "c"} for i in range(40)]
+    (place / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    change(place, ("toy_parts:good", "toy_parts:nothing"))
+    assert 0 == main(["run"])
+    expected = "note: 32 of 32 outputs of the program as it was scored nothing; the most frequent of them (32):"
+    assert f'{expected} {{"a": "a"}}' in capsys.readouterr().out
 
 
 @pytest.mark.slow

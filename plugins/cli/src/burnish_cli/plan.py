@@ -103,7 +103,7 @@ def in_words(job: Job, plan: RunPlan) -> Iterator[str]:
     for name, part in plan.strategies:
         proposals = f", {text.count(part.proposer_calls, 'proposer call')}" if part.proposer_calls else ""
         note = f"; {text.safe(part.note)}" if part.note else ""
-        made = text.count(part.candidates, "new candidate")
+        made = f"{text.count(part.candidates, 'new candidate')} beside the baseline"
         yield f"strategy  {text.safe(name)}: at most {text.count(part.rollouts, 'rollout')} for {made}{proposals}{note}"
     if plan.test:
         few = "" if len(splits.test) >= FEWEST_FOR_INTERVAL else f"; an interval needs {FEWEST_FOR_INTERVAL} rows"

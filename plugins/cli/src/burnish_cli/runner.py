@@ -20,6 +20,7 @@ from burnish.errors import BurnishError, RunStoppedError, StoreError, unwrap
 from burnish_cli.job import Job
 from burnish_cli.logs import logs_told
 from burnish_cli.progress import Progress, open_progress
+from burnish_cli.replies import WrongReplies
 from burnish_cli.result import (
     Comparison,
     ResultFile,
@@ -47,15 +48,18 @@ def execute(job: Job, *, stream: TextIO, rollouts: int | None) -> ResultFile:
     """
     columns = range(len(job.splits.val) or len(job.splits.train))
     tally = Tally(val=columns, budget=job.config.budget, clock=time.monotonic, rollouts=rollouts)
-    handle, notes = RunHandle(), Notes(job.splits.notes)
+    handle, notes, replies = RunHandle(), Notes(job.splits.notes), WrongReplies()
     try:
-        with open_progress(stream, tally) as view, watched(handle, view), logs_told(notes.add):
+        with open_progress(stream, tally) as view, watched(handle, view, replies), logs_told(notes.add):
             result = trio.run(partial(_run, job, handle, view))
     except BurnishError as error:
         if error.result is not None:
             with contextlib.suppress(StoreError):  # what stopped the run is the news
                 _write(job, error.result, notes)
         raise
+    wrong = replies.told()
+    if wrong is not None:
+        notes.add(wrong)
     return _write(job, result, notes)
 
 
@@ -138,7 +142,7 @@ async def _heed_signals(handle: RunHandle, view: Progress, scope: trio.CancelSco
 
 
 @contextlib.contextmanager
-def watched(handle: RunHandle, view: Progress) -> Iterator[None]:
+def watched(handle: RunHandle, view: Progress, replies: WrongReplies) -> Iterator[None]:
     """Show a run's events while the block runs, from threads: neither a slow terminal nor a closed one holds it up."""
     lock, ended = threading.Lock(), threading.Event()
 
@@ -146,6 +150,7 @@ def watched(handle: RunHandle, view: Progress) -> Iterator[None]:
         try:
             for event in handle.events:
                 with lock:
+                    replies.see(event)
                     view.feed(event)
         except OSError:
             return  # nobody reads the display any more
