@@ -106,7 +106,7 @@ class EvaluationError(BurnishError):
 class MetricError(EvaluationError):
     """The metric raised, or returned something that is not a finite score.
 
-    The outputs are kept: evaluating again with a mended metric calls no model for them.
+    The outputs are kept, by the engine or in its cache: a mended metric calls no model for them.
     """
 
     def __init__(self, message: str, *, row: int | None = None, candidate: int | None = None) -> None:

@@ -165,7 +165,7 @@ async def test_kept_outputs_survive_the_process(make: Callable[[str], Any], serv
             engine = EvalEngine(rows(3), metric, cache=cache)
             return evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate()))).scores()
 
-    with pytest.raises(MetricError, match="kept in the cache: mend the metric and run again" if served else "kept"):
+    with pytest.raises(MetricError, match="kept in the cache: mend the metric, run again" if served else "kept"):
         await evaluate(Broken("one", broken=True))
     mended = Broken("two", broken=False)
     assert [1.0] * 3 == await evaluate(mended)
@@ -184,7 +184,7 @@ async def test_rows_that_were_scored_are_kept_too(make: Callable[[str], Any]) ->
     metric = Broken("one", broken=True, rows=(2,))
     engine = EvalEngine(rows(3), metric, EngineConfig(concurrency=1))
     index = engine.register(b.Candidate())
-    with pytest.raises(MetricError, match="kept by this engine: mend the metric and evaluate again"):
+    with pytest.raises(MetricError, match="kept by this engine: mend the metric, evaluate again"):
         await engine.evaluate(Ambient(act), index)
     assert [1.0, None, 1.0] == engine.matrix.row(index)
     metric.broken = False

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from burnish import abc
-from burnish._edges.failures import FailureCount, row_name, rows_named
+from burnish._edges.failures import FailureCount, row_name
 from burnish._edges.handle import RunHandle
 from burnish._edges.holdout import TestResult, compare_on_test
 from burnish._edges.result import Choice, Result, choose, installed
@@ -93,6 +93,7 @@ async def _evaluator(course: Course, store: RunStore, run: str) -> Evaluator:
         ledger=Ledger(setup.config.budget, meter=parts.meter, run=run),
         journal=RunJournal(store, watch),
         models=setup.models,
+        row_name=lambda column: row_name(column, len(setup.val)),
     )
     facts = facts_of(setup, evaluator)
     if course.directory is not None:
@@ -194,7 +195,7 @@ async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> 
     engine = Engine(evaluator, setup.target)
     problem = problem_of(setup, evaluator.examples)
     for number, strategy in enumerate(setup.strategies):
-        with engine.step("stage", number), rows_named(lambda column: row_name(column, len(setup.val))):
+        with engine.step("stage", number):
             report = await strategy.compile(engine, problem)
         reports.append(report)
         problem = attrs.evolve(problem, start=report.best)
@@ -204,11 +205,10 @@ async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> 
 async def _test(course: Course, evaluator: Evaluator, found: Choice) -> TestResult:
     setup = course.setup
     config = attrs.evolve(setup.config, preflight=False)
-    with rows_named(lambda row: f"test row {row}"):
-        return await compare_on_test(
-            evaluator, course.failures, setup.target, setup.test, setup.metric, setup.start, found.best, config,
-            course.parts.executor, setup.models,
-        )
+    return await compare_on_test(
+        evaluator, course.failures, setup.target, setup.test, setup.metric, setup.start, found.best, config,
+        course.parts.executor, setup.models,
+    )
 
 
 # --- ends -------------------------------------------------------------------------------------------------------

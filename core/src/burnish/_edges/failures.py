@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import attrs
 
 from burnish._model.events import Event, RolloutLanded, Split
 from burnish._model.outcome import RolloutRecord, RolloutStatus
-from burnish.errors import MetricError
 
 CAUSE_LIMIT = 200
 NO_CAUSE = "no cause was given"
@@ -49,17 +47,6 @@ class Failures:
 def row_name(column: int, val: int) -> str:
     """Name a column of the search by set and row: validation columns stand first, then those of the trainset."""
     return f"validation row {column}" if column < val else f"train row {column - val}"
-
-
-@contextmanager
-def rows_named(name: Callable[[int], str]) -> Iterator[None]:
-    """Name the row of a metric's error by its set; `error.row` stays the engine's column."""
-    try:
-        yield
-    except MetricError as error:
-        if error.row is not None:
-            error.args = (str(error).replace(f"(row {error.row},", f"({name(error.row)},", 1),)
-        raise
 
 
 _Rollout: TypeAlias = tuple[int, int, int]

@@ -91,6 +91,7 @@ async def compare_on_test(
         limits=main.limits,
         journal=_TestJournal(main, numbers),
         models=models,
+        row_name=lambda row: f"test row {row}",
     )
     indices = [bench.register(candidate) for candidate in candidates]
     rows = range(len(bench.examples))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -15,6 +15,7 @@ from burnish._model.events import CandidateRegistered, Charged, Event, Refused, 
 from burnish._model.example import Example, make_examples
 from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, RolloutStatus
 from burnish._model.state import State
+from burnish._runtime import verdicts
 from burnish._runtime.answers import Answers
 from burnish._runtime.batch import Batch, Item, Request
 from burnish._runtime.config import EngineConfig
@@ -38,7 +39,8 @@ Fit = Literal["whole", "leading"]
 class Evaluator:
     """Registry, matrix, ledger and answers of one set of examples under one metric.
 
-    `EvalEngine` and `Engine` are its faces. Many tasks of one trio run may use it at once.
+    `EvalEngine` and `Engine` are its faces. Many tasks of one trio run may use it at once. `row_name` names columns in
+    errors, for an evaluator that lives as long as one run.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Evaluator:
         limits: Limits | None = None,
         journal: Journal | None = None,
         models: Mapping[str, Any] | None = None,
+        row_name: Callable[[int], str] | None = None,
     ) -> None:
         self.config = config or EngineConfig()
         self.examples: tuple[Example, ...] = make_examples(examples)
@@ -67,6 +70,7 @@ class Evaluator:
         self._dispatcher = Dispatcher(
             self.config, self.ledger, self._answers, executor, self, durable=journal is not None
         )
+        self._row_name = row_name
         self._warned: set[str] = set()
 
     @property
@@ -144,7 +148,7 @@ class Evaluator:
         await self.flush()
         if ending.fault is not None and not lenient:
             raise RunStoppedError(f"the run stopped: {ending.fault}; what was paid for is kept")
-        unscored = next((item for item in wanted if _metric_failed(item)), None)
+        unscored = verdicts.metric_failed(wanted)
         if unscored is not None and not lenient:
             raise await self._metric_error(unscored, wanted, target)
         self._warn_unread(wanted)
@@ -270,41 +274,15 @@ class Evaluator:
         """Keep the outputs of all rows, scored ones too: a mended metric is another one, and scores them anew."""
         ran = [(i.identity, i.record, i.prediction) for i in wanted if i.leads and i.record is not None]
         await self._answers.keep_outputs([it for it in ran if it[1].status is RolloutStatus.SUCCEEDED], target)
-        assert unscored.record is not None
-        assert unscored.record.fault is not None
-        where = f"(row {unscored.column}, candidate {unscored.candidate})"
-        lasting = self._answers.lasts(unscored.identity)
-        kept = "in the cache: mend the metric and run" if lasting else "by this engine: mend the metric and evaluate"
-        what = f"{unscored.record.fault.message} {where}"
-        return MetricError(
-            f"{what}; the outputs are kept {kept} again, and no model is called for them",
-            row=unscored.column,
-            candidate=unscored.candidate,
-        )
+        return verdicts.metric_error(unscored, self._row_name, lasting=self._answers.lasts(unscored.identity))
 
     def _warn_unread(self, wanted: list[Item]) -> None:
-        """Name the candidates whose change no rollout read: they were scored as the unchanged program.
-
-        A rollout whose program failed says nothing: it may have failed before it would have read anything.
-        """
-        read: dict[int, bool] = {}
-        for item in wanted:
-            changed = item.identity.candidate.overlays
-            if changed and item.leads and item.record is not None and item.record.status is RolloutStatus.SUCCEEDED:
-                seen = any(name in changed for name in item.record.rendered)
-                read[item.candidate] = read.get(item.candidate, False) or seen
-        for candidate, seen in read.items():
-            if not seen:
-                names = ", ".join(f"`{name}`" for name in self.candidate(candidate).overlays)
-                self.warn(
-                    "unread",
-                    f"candidate {candidate} changes {names}, but no rollout read it, so its score is that of the "
-                    "unchanged program; a thread started without its context loses the candidate: start it with "
-                    "`contextvars.copy_context().run`",
-                )
-
-
-def _metric_failed(item: Item) -> bool:
-    """Whether a rollout is unscored because the metric failed on it."""
-    fault = None if item.record is None else item.record.fault
-    return fault is not None and fault.where == "metric"
+        """Name the candidates whose change no rollout read: they were scored as the unchanged program."""
+        for index in verdicts.unread(wanted):
+            names = ", ".join(f"`{name}`" for name in self.candidate(index).overlays)
+            self.warn(
+                "unread",
+                f"candidate {index} changes {names}, but no rollout read it, so its score is that of the unchanged "
+                "program; a thread started without its context loses the candidate: start it with "
+                "`contextvars.copy_context().run`",
+            )
