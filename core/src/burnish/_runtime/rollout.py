@@ -148,11 +148,9 @@ class RolloutJob:
         failed: RolloutRecord | None = None
         handled = sys.exception()  # what the caller of the run is handling: it stands in each error's context here
         with recording(meta) as recorder, injected(injection):
-            scope = trio.CancelScope()
-            if around.timeout is not None:
-                scope.deadline = trio.current_time() + around.timeout
+            scope = None if around.timeout is None else trio.move_on_after(around.timeout)
             try:
-                with nullcontext() if around.timeout is None else scope:
+                with nullcontext() if scope is None else scope:
                     self.prediction = await around.target.run(self.inputs, self.candidate)
             except (Exception, SystemExit) as error:
                 failed = self._failure(error, handled)
@@ -160,7 +158,7 @@ class RolloutJob:
                 raise group.subgroup(lambda e: not isinstance(e, (Exception, BaseExceptionGroup))) or group from None
             if failed is not None:
                 await trio.lowlevel.checkpoint_if_cancelled()  # what fails while it is cancelled is no verdict
-            if scope.cancelled_caught or (failed is not None and scope.cancel_called):
+            if scope is not None and (scope.cancelled_caught or (failed is not None and scope.cancel_called)):
                 fault = Fault(type="Timeout", message=f"the rollout took longer than {around.timeout} s")
                 failed = RolloutRecord(status=RolloutStatus.TIMED_OUT, fault=fault)
             draft.trace = recorder.trace()
