@@ -63,8 +63,9 @@ def test_cancelling_from_another_thread_keeps_the_best_so_far(tmp_path: Path) ->
     handle.cancel()
 
 
-def test_the_best_so_far_is_never_a_guess() -> None:
-    """Cancelled before the program itself is fully scored, nothing is better than it."""
+@pytest.mark.parametrize(("rows_of_the_start", "best"), [(1, "0.1"), (2, "0.5")])
+def test_the_best_so_far_is_never_a_guess(rows_of_the_start: int, best: str) -> None:
+    """Before the program itself is scored on half of the rows nothing is better than it; no part is told as a mean."""
     handle, ran = RunHandle(), list[str]()
 
     class AllAtOnce(Tries):
@@ -74,16 +75,17 @@ def test_the_best_so_far_is_never_a_guess() -> None:
 
     async def act(q: Any, text: str) -> float:
         ran.append(text)
-        if len(ran) == 4:
+        if len(ran) == 4 + rows_of_the_start:
             handle.cancel()
             await trio.sleep_forever()
         return float(text)
 
     module = program()
     module.act = act
-    result = tune(module, AllAtOnce(), split(train=1, val=2), handle=handle, concurrency=1)
-    assert (["0.5", "0.5", "0.1", "0.1"], b.Candidate()) == (ran, result.candidate)
-    assert ("cancelled", "0.1") == (result.stop_reason, result.program.leaves["answer"].instruction)
+    result = tune(module, AllAtOnce(), split(train=1, val=3), handle=handle, concurrency=1)
+    assert ["0.5"] * 3 + ["0.1"] * (rows_of_the_start + 1) == ran
+    assert ("cancelled", None) == (result.stop_reason, result.baseline)
+    assert best == result.program.leaves["answer"].instruction
 
 
 def test_a_second_strategy_that_is_cancelled_keeps_its_finds() -> None:

@@ -201,7 +201,7 @@ def test_nothing_scored_is_no_verdict() -> None:
         RESULT, changes=(), test=None, validation=Scores(), finished=False, stop_reason="cancelled", strategies=()
     )
     first, *rest = in_words(stopped)
-    assert "wordnet: stopped before anything was scored" == first
+    assert "wordnet: stopped before the program as it is was scored on all validation rows" == first
     assert [] == [line for line in rest if "validation" in line]
 
 

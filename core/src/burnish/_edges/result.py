@@ -14,6 +14,7 @@ from burnish._edges.holdout import TestResult
 from burnish._edges.setup import Setup
 from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
+from burnish._model.matrix import ScoreMatrix
 from burnish._model.report import Report
 from burnish._runtime.evaluator import Evaluator
 
@@ -61,22 +62,27 @@ class Choice:
 def choose(setup: Setup, evaluator: Evaluator, reports: Sequence[Report]) -> Choice:
     """Give the winner.
 
-    Where the strategies did not get to all their reports, the best fully scored candidate so far: none is better than
-    a program that is not fully scored itself.
+    Where the strategies did not get to all their reports, the best fully scored candidate so far, if it beats the
+    program as it is on at least half of the rows. A mean over fewer than all rows is not told as a score.
     """
     if len(reports) == len(setup.strategies):
         last = reports[-1]
         return Choice(best=last.best, baseline_score=reports[0].baseline_score, best_score=last.best_score)
-    state = evaluator.state
+    matrix, index = evaluator.state.matrix, evaluator.state.index.get(setup.start.stable_hash)
     columns = range(len(setup.val)) if setup.val else range(len(evaluator.examples))
-    start = state.index.get(setup.start.stable_hash)
-    baseline = None if start is None else state.matrix.mean(start, columns)
-    winner = state.matrix.best_by_mean(columns, min_coverage=len(columns))
-    if start is None or winner is None or state.matrix.coverage(start, columns) < len(columns):
+    start = -1 if index is None else index
+    scored = [column for column in columns if matrix.cell(start, column) is not None]
+    baseline = matrix.mean(start, columns) if len(scored) == len(columns) else None
+    winner = matrix.best_by_mean(columns, min_coverage=len(columns))
+    if winner is None or 2 * len(scored) < len(columns) or not _beats(matrix, winner, start, scored):
         return Choice(best=setup.start, baseline_score=baseline, best_score=baseline)
-    return Choice(
-        best=state.candidates[winner], baseline_score=baseline, best_score=state.matrix.mean(winner, columns)
-    )
+    best_score = matrix.mean(winner, columns)
+    return Choice(best=evaluator.state.candidates[winner], baseline_score=baseline, best_score=best_score)
+
+
+def _beats(matrix: ScoreMatrix, winner: int, start: int, columns: Sequence[int]) -> bool:
+    new, old = matrix.mean(winner, columns), matrix.mean(start, columns)
+    return new is not None and old is not None and new > old
 
 
 def installed(target: abc.Target, best: Candidate) -> Any:

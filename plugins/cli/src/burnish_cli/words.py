@@ -61,7 +61,7 @@ def verdict(result: ResultFile) -> str:
         if result.command == "evaluate":
             return "the program as it is"
         if not result.finished and result.validation.baseline is None:
-            return "stopped before anything was scored"
+            return "stopped before the program as it is was scored on all validation rows"
         return "no improvement: no candidate beat the baseline on the validation rows"
     if result.outcome == "not tested" and result.rows.test:
         return "not tested: " + ("too few test rows were scored" if result.test else "the run ended before its test")
