@@ -16,7 +16,6 @@ from burnish.abc import LMRequest, LMResponse, ModelLimits, Usage
 
 HOSTILE = (
     "a: \x1b[2J\x1b]0;owned\x07[red]boo[/red] [link=http://x]y[/link]",
-    "a: " + "x" * 5_000_000,
     "a: nul\0byte",
     "a: {{q}} {{gloss}} {q} %s ${HOME}",
     "category: food\ncategory: animal\na: one\na: two",
@@ -29,6 +28,8 @@ HOSTILE = (
     "a: NaN",
 )
 """Replies that no parser, store or terminal should be given as they are."""
+LONG = "a: " + "x" * 5_000_000
+"""What row 1 gets."""
 
 
 def _said(request: LMRequest) -> str:
@@ -68,8 +69,8 @@ class Hostile:
     async def complete(self, request: LMRequest) -> LMResponse:
         await trio.lowlevel.checkpoint()
         self.asked.append(_said(request))
-        found = re.findall(r"row(\d+)", request.messages[-1].content)
-        return LMResponse(text=HOSTILE[int(found[-1]) % len(HOSTILE)])
+        row = int(re.findall(r"row(\d+)", request.messages[-1].content)[-1])
+        return LMResponse(text=LONG if row == 1 else HOSTILE[row % len(HOSTILE)])
 
 
 logged, hostile = Logged(), Hostile()

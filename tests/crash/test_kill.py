@@ -96,7 +96,8 @@ def test_two_processes_share_one_cache_file(place: Place) -> None:
 def test_a_full_disk_is_no_wrong_input(place: Place) -> None:
     """When files may not grow any more the run says which one, ends with exit code 3, and leaves it whole."""
     place.configure()
-    code, out, err = place.run(prelude="import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n")
+    small = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+    code, out, err = place.run(prelude=small)
     assert 3 == code, err
     assert "" == out
     assert "the run store runs/burnish/run.db cannot be used" in err

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from burnish_cli import main
 
 from ._place import Place
-from ._server import Endpoint, Script, bad, good
+from ._server import Answer, Endpoint, Script, bad, good
 
 pytestmark = pytest.mark.slow
 SOON = {"retry-after-ms": "1"}
 
 
-def configure(place: Place, url: str, options: str = "", **more: object) -> None:
+def configure(place: Place, url: str, options: str = "", **more: Any) -> None:
     model = f'use = "openai"\nmodel = "tiny"\nbase_url = "{url}"\napi_key_env = ""\n{options}'
     place.configure(model=model, **{"concurrency": 16, "train": 10, "val": 10, "test": 10, "candidates": 2, **more})
 
@@ -32,7 +34,7 @@ def configure(place: Place, url: str, options: str = "", **more: object) -> None
     ids=["credentials", "model", "quota", "redirect"],
 )
 def test_what_cannot_pass_is_asked_once(
-    place: Place, capsys: pytest.CaptureFixture[str], answer: tuple[int, object, dict[str, str]], said: str
+    place: Place, capsys: pytest.CaptureFixture[str], answer: Answer, said: str
 ) -> None:
     """Credentials, model, money or address that are wrong from the start cost one call, whatever the concurrency."""
     with Endpoint(lambda n, body, handler: answer) as endpoint:
@@ -55,16 +57,17 @@ def test_credentials_that_end_stop_what_has_not_started(place: Place, capsys: py
         assert 30 == place.cached()
 
 
-@pytest.mark.parametrize("concurrency", [1, 16])
-@pytest.mark.parametrize("fault", ["none", "503", "429", "hangs up"])
-def test_a_cap_on_requests_is_never_passed(place: Place, concurrency: int, fault: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "concurrency"), [("none", 1), ("503", 1), ("none", 16), ("503", 16), ("429", 16), ("hangs up", 16)]
+)
+def test_a_cap_on_requests_is_never_passed(place: Place, fault: str, concurrency: int) -> None:
     """Counted where they arrive, retries are requests too: not one more than `max_requests`, at any concurrency."""
     faults = {"none": None, "503": bad(503, headers=SOON), "429": bad(429, headers=SOON), "hangs up": None}
 
-    def script(n: int, body: object, handler: object) -> object:
-        return faults[fault] if fault != "none" and n % 10 in (2, 5, 9) else good(body)  # type: ignore[arg-type]
+    def script(n: int, body: Mapping[str, Any], handler: Any) -> Answer:
+        return faults[fault] if fault != "none" and n % 10 in (2, 5, 9) else good(body)
 
-    with Endpoint(script) as endpoint:  # type: ignore[arg-type]
+    with Endpoint(script) as endpoint:
         configure(place, endpoint.url, "retries = 1", concurrency=concurrency, budget="max_requests = 50")
         main(["run"])
         assert 20 < endpoint.calls <= 50
@@ -76,13 +79,13 @@ def test_a_burst_of_429_costs_time_and_no_score(place: Place, headers: dict[str,
     """Too many requests for a while: every row is scored in the end, and few calls are made meanwhile."""
     began: list[float] = []
 
-    def script(n: int, body: object, handler: object) -> object:
+    def script(n: int, body: Mapping[str, Any], handler: Any) -> Answer:
         if n > 20:
             began.append(time.monotonic())
         burst = bool(began) and began[-1] - began[0] < 0.3
-        return bad(429, headers=headers) if burst else good(body)  # type: ignore[arg-type]
+        return bad(429, headers=headers) if burst else good(body)
 
-    with Endpoint(script) as endpoint:  # type: ignore[arg-type]
+    with Endpoint(script) as endpoint:
         configure(place, endpoint.url)
         assert 0 == main(["run"])
         assert 0 < endpoint.statuses.count(429) <= 3 * 16
@@ -94,37 +97,37 @@ def test_a_burst_of_429_costs_time_and_no_score(place: Place, headers: dict[str,
 def test_prompts_that_are_too_long_are_the_rows_fault(place: Place) -> None:
     """Rows that do not fit the context get the failure score, are asked once each, and are counted for the user."""
 
-    def script(n: int, body: object, handler: object) -> object:
-        long = int(body["messages"][-1]["content"].split("x")[-1]) % 5 == 0  # type: ignore[index]
-        return bad(400, "maximum context length is 4096 tokens", code="context_length_exceeded") if long else good(body)  # type: ignore[arg-type]
+    def script(n: int, body: Mapping[str, Any], handler: Any) -> Answer:
+        long = int(body["messages"][-1]["content"].split("x")[-1]) % 5 == 0
+        return bad(400, "it is too much", code="context_length_exceeded") if long else good(body)
 
-    with Endpoint(script) as endpoint:  # type: ignore[arg-type]
+    with Endpoint(script) as endpoint:
         configure(place, endpoint.url, train=20, val=20, test=20)
         assert 0 == main(["run"])
-        spend = place.result()["spend"]
-        assert endpoint.calls == spend["requests"] == spend["rollouts"]
-        assert 20 == place.result()["test"]["compared"]
+    form = place.result()
+    assert endpoint.calls == form["spend"]["requests"] == form["spend"]["rollouts"]
+    assert 20 == form["test"]["compared"]
+    assert endpoint.statuses.count(400) == form["failures"]["search"]["failed"] + form["failures"]["test"]["failed"]
 
 
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        (lambda n, body, handler: (200, b'{"choices": [', {}), "the reply is not JSON"),
-        (lambda n, body, handler: (200, b"<html>\x1b[2J</html>", {}), "the reply is not JSON"),
-        (lambda n, body, handler: (200, {"choices": [{"message": {"content": 5}}]}, {}), "is a int, not text"),
+        (lambda n, body, handler: (200, b'{"choices": [\x1b[2J', {}), "the reply is not JSON"),
         (lambda n, body, handler: bad(503, "overloaded \x1b[2J"), "answered 503: overloaded"),
         (lambda n, body, handler: None, "the connection broke"),
     ],
-    ids=["cut off", "a page", "another shape", "down", "hangs up"],
+    ids=["no JSON", "down", "hangs up"],
 )
 def test_a_broken_endpoint_is_no_verdict(
     place: Place, capsys: pytest.CaptureFixture[str], script: Script, said: str
 ) -> None:
     """Sixteen failures in a row stop the run with the grouped cause; nothing is scored, nothing is cached."""
     with Endpoint(script) as endpoint:
-        configure(place, endpoint.url, "retries = 0")
+        configure(place, endpoint.url, "retries = 0", val=60)
         assert 3 == main(["run"])
-        assert 16 <= endpoint.calls <= 32
+        # Judged in the order of their start, sixteen in a row may be three full sets of slots.
+        assert 16 <= endpoint.calls <= 4 * 16
     out, err = capsys.readouterr()
     assert said in err
     assert "\x1b" not in out + err

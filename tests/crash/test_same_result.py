@@ -21,8 +21,7 @@ BUDGETS = [
     Budget(max_metric_calls=95),
     Budget(max_lm_calls=95),
     Budget(max_requests=95),
-    Budget(max_requests=150),
-    Budget(max_tokens=4000),
+    Budget(max_requests=130),
 ]
 
 
@@ -60,7 +59,7 @@ def told(result: Result) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("budget", BUDGETS, ids=["enough", "rollouts", "LM calls", "requests", "more requests"])
 def test_concurrency_and_order_of_answers_change_nothing(budget: Budget) -> None:
     """Scores, winner, spend, reports and notes are those of one at a time, where a cap ends the run too."""
     rows = [{"q": f"say x{n}", "a": f"x{n}"} for n in range(45)]
