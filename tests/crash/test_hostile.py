@@ -101,3 +101,11 @@ def test_a_terminal_gets_nothing_but_the_display(place: Place) -> None:
     for own in OWN:
         text = text.replace(own, "")
     assert not any(sequence in text for sequence in ("\x1b[2J", "\x1b]", "\x07", "\x9b", "\u202e"))
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../../x", "a/b"])
+def test_a_name_on_the_command_line_is_a_name(place: Place, name: str) -> None:
+    """`--name` names a directory inside `runs`, as `name` in the file does; anything else is refused."""
+    place.configure(model='use = "crash_parts:hostile"')
+    assert 2 == main(["run", "--name", name])
+    assert not (place.path / "run.db").exists()

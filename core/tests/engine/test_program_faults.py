@@ -291,3 +291,45 @@ async def test_an_executor_that_fails_is_infrastructure() -> None:
     assert isinstance(outcome, Complete)
     assert [None, 1.0] == outcome.evaluation.scores()
     assert (2, 2) == (evaluator.ledger.spend.requests, evaluator.state.spend.requests)
+
+
+@pytest.mark.parametrize(
+    ("error", "stops"), [(errors.ModelAuthError("bad key"), True), (errors.ModelConnectionError("no route"), False)]
+)
+async def test_what_a_program_makes_of_a_dead_provider_is_no_result(error: errors.ModelError, stops: bool) -> None:
+    """A program that catches every exception cannot turn a refused key or a lost connection into a score."""
+    dead = ScriptedModel(lambda request: (_ for _ in ()).throw(error), limits=ModelLimits(key="dead", retries=0))
+
+    async def act(q: Any, instruction: str) -> Any:
+        try:
+            return (await b.call_model(dead, ask(str(q)))).text
+        except Exception:
+            return "I do not know"
+
+    engine = EvalEngine(rows(3), always, EngineConfig(concurrency=1))
+    index = engine.register(b.Candidate())
+    if stops:
+        with pytest.raises(errors.RunStoppedError, match="bad key"):
+            await engine.evaluate(Ambient(act), index)
+        assert 1 == dead.calls
+    else:
+        statuses = [r.status for r in evaluated(await engine.evaluate(Ambient(act), index)).rollouts]
+        assert [b.RolloutStatus.INFRASTRUCTURE_FAILED] * 3 == statuses
+    assert [None] * 3 == engine.matrix.row(index)
+
+
+async def test_a_program_may_fall_back_to_another_model() -> None:
+    """Where a second model answers, the first one's failure is the program's own affair."""
+    down = errors.ModelConnectionError("no route")
+    dead = ScriptedModel(lambda request: (_ for _ in ()).throw(down), limits=ModelLimits(key="dead", retries=0))
+    alive = ScriptedModel(lambda request: "ok")
+
+    async def act(q: Any, instruction: str) -> Any:
+        try:
+            return (await b.call_model(dead, ask(str(q)))).text
+        except errors.ModelConnectionError:
+            return (await b.call_model(alive, ask(str(q)))).text
+
+    engine = EvalEngine(rows(3), always)
+    outcome = evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate())))
+    assert [1.0] * 3 == outcome.scores()

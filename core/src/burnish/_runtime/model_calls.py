@@ -21,11 +21,13 @@ from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.scope import Account, current_account
 from burnish.errors import (
     BudgetExceededError,
+    ContextLengthError,
     ModelAnswerError,
     ModelConnectionError,
     ModelError,
     ModelFailedError,
     ModelRateLimitError,
+    ModelRefusedError,
     ModelTimeoutError,
     NotAModelError,
     RunStoppedError,
@@ -118,6 +120,8 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
         except ModelError as error:
             wait = backoff(error, attempt, request.fingerprint)
             if not error.retryable or attempt >= _most(error, model.limits.retries, waited + wait):
+                if account is not None and not isinstance(error, (ContextLengthError, ModelRefusedError)):
+                    account.lost = error
                 raise
             waited += wait
             if error.retry_after is not None:
@@ -126,6 +130,8 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
             await trio.sleep(wait)
         else:
             limiter.grow()
+            if account is not None:
+                account.answered = True
             return response
 
 

@@ -165,6 +165,10 @@ class RolloutJob:
         draft.spans, draft.rendered = len(draft.trace.spans), tuple(sorted(injection.rendered))
         if self.account.refused is not None and not (failed and failed.fault and failed.fault.where == "budget"):
             failed = _refused(self.account.refused)
+        lost = self.account.lost
+        if failed is None and lost is not None and (lost.fatal or not self.account.answered):
+            # the program made something of it: whatever that is, it is no verdict on the candidate
+            failed = RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(lost, "model"))
         if failed is not None:
             draft.status, draft.eval, draft.fault = failed.status, failed.eval, failed.fault
         else:

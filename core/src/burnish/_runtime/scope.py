@@ -17,7 +17,7 @@ import trio
 from burnish._model.budget import RoleSpend
 from burnish._model.candidate import Candidate, Overlay
 from burnish._runtime.within import Within
-from burnish.errors import UsageError
+from burnish.errors import ModelError, UsageError
 
 _injection: ContextVar[Injection | None] = ContextVar("burnish_injection", default=None)
 _models: ContextVar[Mapping[str, Any]] = ContextVar("burnish_models", default={})  # noqa: B039 (never mutated)
@@ -92,6 +92,10 @@ class Account:
     """Ids of the models that answered, in order of first answer."""
     refused: str | None = None
     """The cap that refused a call, also where the program swallowed the error."""
+    lost: ModelError | None = None
+    """The last failure of a model or its transport that reached the program, also where it swallowed the error."""
+    answered: bool = False
+    """Whether any call was answered."""
     ledger: Any = None
     """A `Ledger` (floor above): asked before each request, told after."""
     limits: Any = None

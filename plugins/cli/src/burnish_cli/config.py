@@ -127,9 +127,14 @@ class Config:
         return self.base_dir / Path(path).expanduser()
 
 
+def is_name(name: str) -> bool:
+    """Whether a text can name a run directory, and nothing but one inside `runs`."""
+    return re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name) is not None
+
+
 def problems(config: Config) -> Iterator[Problem]:
     """Find what is wrong between values that are each of the right type."""
-    if config.name is not None and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", config.name):
+    if config.name is not None and not is_name(config.name):
         yield ("name",), f"{config.name!r} names a directory: letters, digits, `.`, `_` and `-`, not starting with `.`"
     if config.concurrency < 1:
         yield ("concurrency",), f"must be at least 1, it is {config.concurrency}"

@@ -32,7 +32,8 @@ def report_error(error: BaseException) -> Exit:
     """Write an error to stderr and give the exit code that it means."""
     code = _code(error)
     if code is Exit.INTERNAL:
-        traceback.print_exception(error, file=sys.stderr)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            text.write_line(sys.stderr, text.safe(line))
         _say("internal error; please report it with the lines above")
     else:
         _say("\n".join([str(error), *_kept(error)]))

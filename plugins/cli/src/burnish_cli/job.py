@@ -13,7 +13,7 @@ from burnish import Environment, PluginManager, Use
 from burnish.abc import Strategy
 from burnish.errors import PluginNotFoundError, UsageError
 from burnish_cli.choices import impossible_labels
-from burnish_cli.config import Component, Config, ProgramConfig
+from burnish_cli.config import Component, Config, ProgramConfig, is_name
 from burnish_cli.data import DataFileError, read_text
 from burnish_cli.references import load_reference
 from burnish_cli.result import Command
@@ -136,9 +136,16 @@ def runs_dir(base_dir: Path) -> Path:
     return base_dir / "runs"
 
 
+def named_dir(base_dir: Path, name: str) -> Path:
+    """Give `runs/<name>`. Raises `UsageError` for a name that would lead elsewhere."""
+    if not is_name(name):
+        raise UsageError(f"{name!r} names no run directory: letters, digits, `.`, `_` and `-`, not starting with `.`")
+    return runs_dir(base_dir) / name
+
+
 def next_dir(base_dir: Path, name: str) -> Path:
-    """Give the first of `runs/<name>`, `runs/<name>-2`, ... that is not there yet."""
-    path, number = runs_dir(base_dir) / name, 1
+    """Give the first of `runs/<name>`, `runs/<name>-2`, ... that is not there yet. Raises as `named_dir`."""
+    path, number = named_dir(base_dir, name), 1
     while path.exists():
         number += 1
         path = runs_dir(base_dir) / f"{name}-{number}"

@@ -17,7 +17,7 @@ from burnish_cli import plan as plans
 from burnish_cli import words
 from burnish_cli.exits import Exit
 from burnish_cli.infer import Wishes, infer
-from burnish_cli.job import Job, next_dir, prepare, runs_dir
+from burnish_cli.job import Job, named_dir, next_dir, prepare
 from burnish_cli.logs import logs_told
 from burnish_cli.output import print_json, print_lines
 from burnish_cli.result import ResultFile, to_json
@@ -50,7 +50,7 @@ def run_file(path: Path, output: Output, *, seed: int | None = None, name: str |
     """Run a configuration file, or say what that would do."""
     config = load_config(path)
     config = attrs.evolve(config, seed=config.seed if seed is None else seed)
-    run_dir = next_dir(config.base_dir, str(config.name)) if name is None else runs_dir(config.base_dir) / name
+    run_dir = next_dir(config.base_dir, str(config.name)) if name is None else named_dir(config.base_dir, name)
     with output.kept_clean():
         job = prepare(config, file=str(path), run_dir=run_dir)
         return _carry_out(job, output)
