@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -80,22 +81,27 @@ async def test_place_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> 
     assert str(tmp_path / "file/e.jsonl") == caught.value.path
 
 
-@pytest.fixture
-def small_files() -> Iterator[int]:
-    """Limit files of this process to 2,000 bytes: a full disk, as a program meets it."""
+@contextlib.contextmanager
+def small_files() -> Iterator[None]:
+    """Limit files of this process to 2,000 bytes: a full disk, as a program meets it.
+
+    No longer than the block: what pytest itself writes may be a file too.
+    """
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
-    yield 2000
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def test_full_disk_leaves_whole_lines(small_files: int, tmp_path: Path) -> None:
+async def test_full_disk_leaves_whole_lines(tmp_path: Path) -> None:
     """A batch that does not fit raises and leaves nothing of itself; what fits later is delivered, once."""
     async with open_jsonl(None, abc.Environment(base_dir=tmp_path)) as sink:
         await sink.deliver(delivery(range(1, 4)))
-        with pytest.raises(StoreError, match="make room"):
+        with small_files(), pytest.raises(StoreError, match="make room"):
             await sink.deliver(delivery(range(4, 100)))
         assert [1, 2, 3] == numbers(tmp_path / "events.jsonl")
         await sink.deliver(delivery(range(3, 6)))
