@@ -90,7 +90,8 @@ def test_what_the_test_rows_need_is_set_aside(budget: Budget, concurrency: int) 
     result = tune(given, Tries("0.5", "0.6", "0.7", "0.8"), split(train=1, val=4, test=5), **options)
     assert ("budget", 0.6) == (result.stop_reason.partition(":")[0], result.best)
     assert result.test is not None
-    assert (True, 15 + 10, 50) == (result.test.complete, result.spend.metric_calls, model.calls)
+    # three more would have fitted, but no candidate's four
+    assert (True, 12 + 10, 44) == (result.test.complete, result.spend.metric_calls, model.calls)
 
 
 def test_strategies_in_a_row_hand_on_their_best() -> None:

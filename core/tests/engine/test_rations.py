@@ -17,6 +17,7 @@ from burnish import BudgetExhausted, EngineConfig, EvalEngine, RolloutStatus
 from burnish.abc import LMResponse, Usage
 from burnish.errors import ModelConnectionError
 from burnish.testing import ScriptedModel
+from burnish_programs import Predict
 
 from ._kit import Ambient, always, ask, idle, rows, told
 
@@ -79,10 +80,10 @@ async def test_a_cap_strikes_at_the_same_row_however_many_run_at_once(
 
 
 @pytest.mark.parametrize("concurrency", [1, 4, 16])
-async def test_a_cap_cuts_candidates_at_the_same_row(concurrency: int, autojump_clock: Any) -> None:
-    """Candidates take turns, so that what a cap leaves of them can be compared."""
-    which, *_ = await scored(b.Budget(max_requests=15), concurrency, 2, candidates=2)
-    assert [[0, 1, 2, 3], [0, 1, 2]] == which
+async def test_a_cap_leaves_leading_candidates_whole(concurrency: int, autojump_clock: Any) -> None:
+    """A candidate's rows run before the next one's, so that a cap cuts one candidate and not all of them."""
+    which, *_ = await scored(b.Budget(max_requests=51), concurrency, 2, candidates=2)
+    assert [list(range(20)), list(range(5))] == which
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -165,3 +166,85 @@ async def test_room_is_what_requests_leave() -> None:
     assert (0, "max_requests") == (ledger.room(), ledger.refusal(1))
     ledger.set_aside(2)
     assert (1, None) == (ledger.room(), ledger.refusal(1))
+
+
+@pytest.mark.parametrize("cap", [900, 2500, 4000, 7000])
+def test_a_cap_on_tokens_ends_at_the_same_place(cap: int) -> None:
+    """E27: rows of different lengths, and demos that make prompts longer: the same rollouts at any concurrency."""
+    rows = [{"q": "say " + "so " * (n % 7) + f"x{n}", "a": f"x{n}"} for n in range(45)]
+
+    def run(concurrency: int) -> Any:
+        result = b.optimize(
+            Predict("q -> a"),
+            trainset=rows[:15],
+            valset=rows[15:30],
+            testset=rows[30:],
+            metric="exact_match",
+            strategy=b.Use("bootstrap-random", num_candidates=5),
+            budget=b.Budget(max_tokens=cap),
+            models=ScriptedModel(lambda request: f"a: {request.messages[-1].content.split()[-1]}"),
+            concurrency=concurrency,
+        )
+        assert result.spend.tokens <= cap
+        return result.spend.metric_calls, result.spend.tokens, result.stop_reason, result.reports[0].candidates
+
+    assert run(1) == run(16)
+
+
+def test_a_cap_on_requests_buys_what_a_cap_on_rollouts_buys() -> None:
+    """For a program of one call, `max_requests = n` finds the winner that `max_metric_calls = n` finds."""
+    rows = [{"q": f"say x{n}", "a": f"x{n}"} for n in range(60)]
+
+    def answer(request: Any) -> str:
+        demos = any(message.role == "assistant" for message in request.messages)
+        word = request.messages[-1].content.split()[-1]
+        return f"a: {word if demos or int(word[1:]) % 3 else 'wrong'}"
+
+    def run(**caps: Any) -> Any:
+        result = b.optimize(
+            Predict("q -> a"),
+            trainset=rows[:20],
+            valset=rows[20:40],
+            testset=rows[40:],
+            metric="exact_match",
+            strategy=b.Use("bootstrap-random", num_candidates=3),
+            budget=b.Budget(**caps),
+            models=ScriptedModel(answer),
+        )
+        return result.candidate, result.spend.metric_calls
+
+    assert not run(max_metric_calls=100)[0].is_empty
+    assert run(max_metric_calls=100) == run(max_requests=100)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    needs=st.lists(st.integers(5, 10), min_size=12, max_size=12),
+    grows=st.lists(st.integers(1, 4), min_size=3, max_size=3),
+    cap=st.integers(0, 600),
+    fit=st.sampled_from(["whole", "leading", "rows"]),
+)
+def test_a_cap_stops_at_the_same_rollout(needs: list[int], grows: list[int], cap: int, fit: Any) -> None:
+    """E27: rows that differ up to twofold, candidates up to fourfold: the same cells at concurrency 1, 4 and 16."""
+
+    async def cells(concurrency: int) -> Any:
+        async def act(q: Any, instruction: str) -> Any:
+            await trio.sleep(q * 7 % 5)
+            await b.call_model(model, ask(f"{q} {instruction}"))
+            return q
+
+        def answer(request: Any) -> LMResponse:
+            q, grow = request.messages[-1].content.split()
+            return LMResponse(text="ok", usage=Usage(output_tokens=needs[int(q)] * int(grow)))
+
+        model = ScriptedModel(answer, delay=1)
+        config = EngineConfig(concurrency=concurrency, budget=b.Budget(max_tokens=cap))
+        evaluator = EvalEngine(rows(12), always, config)._evaluator
+        requests = [(evaluator.register(told("answer", str(grow))), range(12)) for grow in grows]
+        outcome = await evaluator.evaluate_many(Ambient(act), requests, fit=fit)
+        assert evaluator.ledger.spend.tokens < cap + 40  # what is dearer than all before may pass it
+        done = outcome.evaluations if isinstance(outcome, b.Complete) else outcome.partial or ()
+        return [e.scores() for e in done], evaluator.ledger.spend.tokens
+
+    got = [trio.run(cells, n, clock=trio.testing.MockClock(autojump_threshold=0)) for n in (1, 4, 16)]
+    assert [got[0]] * 3 == got

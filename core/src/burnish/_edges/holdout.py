@@ -95,7 +95,7 @@ async def compare_on_test(
     )
     indices = [bench.register(candidate) for candidate in candidates]
     rows = range(len(bench.examples))
-    outcome = await bench.evaluate_many(target, [(index, rows) for index in indices], fit="leading", step="test")
+    outcome = await bench.evaluate_many(target, [(index, rows) for index in indices], fit="rows", step="test")
     done = evaluation_of(outcome)
     nothing: tuple[float | None, ...] = (None,) * len(rows)
     scores = [tuple(done[index].scores()) if index in done else nothing for index in indices]

@@ -10,6 +10,7 @@ import attrs
 
 from burnish import abc
 from burnish._edges.compose import Composition
+from burnish._edges.request import RunRequest
 from burnish._model.budget import Budget
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, JsonMap, fingerprint
@@ -41,24 +42,12 @@ class Setup:
     warnings: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class Wanted:
-    """What a caller asks for, as it was given: components are names, `Use`s or objects."""
+async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) -> Setup:
+    """Open program, metric, strategies and models, copy the program, and read all rows.
 
-    program: Any
-    trainset: Sequence[Any]
-    valset: Sequence[Any] | None
-    testset: Sequence[Any] | None
-    metric: Any
-    strategy: Any
-    models: Mapping[str, Any] | Any | None
-    seed: int
-    config: EngineConfig
-
-
-async def compose(parts: Composition, wanted: Wanted) -> Setup:
-    """Open metric, strategies and models, copy the program, and read all rows. Raises usage and plugin errors."""
-    target = as_target(wanted.program)
+    Raises usage and plugin errors.
+    """
+    target = as_target(await parts.open("target", wanted.program))
     copy = getattr(target, "copy", None)
     train, val, test = list(wanted.trainset), list(wanted.valset or ()), list(wanted.testset or ())
     if not train:
@@ -74,11 +63,11 @@ async def compose(parts: Composition, wanted: Wanted) -> Setup:
         val=val,
         test=test,
         metric=metric,
-        metric_info=MetricRunner(metric, Invoker(wanted.config.concurrency)).info,
+        metric_info=MetricRunner(metric, Invoker(config.concurrency)).info,
         strategies=[await parts.open("strategy", one) for one in chain],
         models=await parts.models(wanted.models),
         seed=wanted.seed,
-        config=wanted.config,
+        config=config,
         warnings=tuple(_overlaps(*sets)),
     )
 
@@ -137,12 +126,13 @@ def check_budget(budget: Budget, plan: Plan, *, test: int, metering: str) -> Non
         if metering == "opaque" and getattr(budget, name) is not None:
             raise UsageError(f"{name} cannot be kept: this program's model calls cannot be seen; cap max_metric_calls")
     needed = plan.minimum + 2 * test
-    for name in ("max_metric_calls", "max_lm_calls"):
+    for name in ("max_metric_calls", "max_lm_calls", "max_requests"):
         cap = getattr(budget, name)
         if cap is not None and cap < needed:
+            each = ", each at least one request" if name == "max_requests" else ""
             raise BudgetRefusedError(
                 f"{name} = {cap} buys nothing: one round needs {plan.minimum} rollouts and the test of "
-                f"{test} rows {2 * test}; allow at least {needed}, or use fewer rows",
+                f"{test} rows {2 * test}{each}; allow at least {needed}, or use fewer rows",
                 cap=name,
                 needed=needed,
             )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import zip_longest
+from typing import Any, Literal
 
 import attrs
 import trio
@@ -19,7 +20,20 @@ from burnish._runtime.rollout import Kept
 Request = tuple[int, Sequence[int]]
 """A candidate's index and the columns it is evaluated on."""
 
+Fit = Literal["whole", "leading", "rows"]
+"""What runs of requests that do not fit the budget: nothing, the leading candidates, or the leading rows of all."""
+
 NOT_RUN = Fault(type="NotRun", message="the run ended before this rollout started", where="budget")
+
+
+def leading_parts(requests: Sequence[Request], fit: Fit) -> list[list[Request]]:
+    """Give what may run of some requests, from nothing to all of it."""
+    if fit == "whole":
+        return [[], list(requests)]
+    if fit == "leading":
+        return [list(requests[:count]) for count in range(len(requests) + 1)]
+    most = max((len(columns) for _, columns in requests), default=0)
+    return [[(index, columns[:count]) for index, columns in requests] for count in range(most + 1)]
 
 
 class Flight:
@@ -78,11 +92,14 @@ class Item:
 
 
 class Batch:
-    """The items of one request, each once however often it was asked for."""
+    """The items of some requests, each once however often it was asked for.
 
-    def __init__(self, requests: Sequence[Request], samples: range) -> None:
-        self.requests = [(index, tuple(columns)) for index, columns in requests]
-        self.samples = samples
+    They stand in the order of the requests, or row by row, all candidates on one row before the next.
+    """
+
+    def __init__(self, requests: Sequence[Request], samples: range, *, by_row: bool = False) -> None:
+        self.requests: list[Request] = [(index, tuple(columns)) for index, columns in requests]
+        self.samples, self._by_row = samples, by_row
         self.items: dict[tuple[int, int, int], Item] = {}
 
     def add(
@@ -95,12 +112,9 @@ class Batch:
 
     def of(self, requests: Sequence[Request]) -> list[Item]:
         """Give the unique items of some requests, in order."""
-        places = {
-            (index, column, sample): None
-            for index, columns in requests
-            for column in columns
-            for sample in self.samples
-        }
+        by_request = [[(index, column, n) for column in columns for n in self.samples] for index, columns in requests]
+        order = zip_longest(*by_request) if self._by_row else by_request
+        places = dict.fromkeys(place for part in order for place in part if place is not None)
         return [self.items[place] for place in places]
 
     def needed(self, requests: Sequence[Request], flights: dict[str, Flight] | None = None) -> int:

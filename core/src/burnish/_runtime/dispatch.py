@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from itertools import zip_longest
 from typing import Any
 
 import attrs
@@ -78,7 +77,7 @@ class Dispatcher:
 
         async def admit(item: Item) -> bool:
             if self._rule.fault is None and not capped and self._ledger.rations:
-                share = await self._ledger.ration()
+                share = await self._ledger.ration(item.identity.candidate.stable_hash)
                 if isinstance(share, str):
                     capped.append(share)
                 else:
@@ -106,6 +105,7 @@ class Dispatcher:
         with self._stoppable():
             try:
                 for candidate, groups in self._waves(around.target, todo):
+                    self._ledger.revise()
                     async with self._in_force(around.target, candidate):
                         await fan_out(groups, self._slots, work, admit=admit)
             finally:
@@ -129,8 +129,8 @@ class Dispatcher:
     def _waves(self, target: abc.Target, todo: list[Item]) -> Iterator[tuple[Candidate | None, list[list[Item]]]]:
         """Cut the work into fan-outs: one for all, or one a candidate where candidates are written into the program.
 
-        Where something is rationed, candidates take turns in a fixed order, so that a cap cuts all of them at the same
-        row, however many run at once.
+        Where something is rationed, a fan-out keeps the order of the request, so that a cap leaves whole candidates
+        before it, however many run at once; one rollout of each candidate goes ahead, to show what they need.
         """
         if todo and not self._rule.proven:
             yield todo[0].identity.candidate, [todo[:1]]
@@ -138,13 +138,17 @@ class Dispatcher:
         groups: dict[int, list[Item]] = {}
         for item in todo:
             groups.setdefault(item.candidate, []).append(item)
-        if target.injection != "apply":
-            turns = zip_longest(*groups.values())
-            rationed = [[item for turn in turns for item in turn if item is not None]]
-            yield None, rationed if self._ledger.rations else list(groups.values())
-        else:
+        if target.injection == "apply":
             for group in groups.values():
                 yield group[0].identity.candidate, [group]
+        elif not self._ledger.rations:
+            yield None, list(groups.values())
+        else:
+            familiar = self._ledger.familiar
+            first = [group[0] for group in groups.values() if not familiar(group[0].identity.candidate.stable_hash)]
+            ahead = set(map(id, first))
+            yield None, [first]
+            yield None, [[item for item in todo if id(item) not in ahead]]
 
     @asynccontextmanager
     async def _in_force(self, target: abc.Target, candidate: Candidate | None) -> AsyncIterator[None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 import trio
@@ -17,7 +18,7 @@ from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, Rollo
 from burnish._model.state import State
 from burnish._runtime import verdicts
 from burnish._runtime.answers import Answers
-from burnish._runtime.batch import Batch, Item, Request
+from burnish._runtime.batch import Batch, Fit, Item, Request, leading_parts
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.dispatch import Dispatcher, Ending
 from burnish._runtime.identity import Identities
@@ -31,9 +32,6 @@ from burnish._runtime.rollout import Surroundings
 from burnish._runtime.scope import current_models
 from burnish._runtime.target import check_candidate, inputs_of
 from burnish.errors import InternalError, MetricError, RunStoppedError, UnknownIndexError
-
-Fit = Literal["whole", "leading"]
-"""What runs of a request that does not fit the budget: nothing, or the leading candidates that do fit."""
 
 
 class Evaluator:
@@ -61,7 +59,7 @@ class Evaluator:
         self.examples: tuple[Example, ...] = make_examples(examples)
         self.state = State(len(self.examples))
         self.ledger = ledger or Ledger(self.config.budget)
-        self.limits = limits or Limits()
+        self.limits = limits or Limits(self._warn_paused)
         self.metric = MetricRunner(metric, Invoker(self.config.concurrency))
         self.models = dict(models or {})
         self._journal = journal
@@ -114,11 +112,11 @@ class Evaluator:
         self.emit(Charged(spend=spend))
 
     def warn(self, kind: str, message: str) -> None:
-        """Say something once: to the log, the run store and whoever watches."""
-        if message not in self._warned:
-            self._warned.add(message)
-            log.warning(message, kind=kind)
-            self.emit(Warned(kind=kind, message=message))
+        """Say something once: to the log, the run store and whoever watches. Of the kind `unread` one is enough."""
+        what = kind if kind == "unread" else message
+        if what not in self._warned:
+            self._warned.add(what)
+            self._say(kind, message)
 
     # --- evaluation --------------------------------------------------------------------------------------------
 
@@ -140,10 +138,11 @@ class Evaluator:
         both as faults in the outcome. Cancelled, it ends what is in flight; what has landed stays.
         """
         inputs = self._check(target, requests)
-        batch = self._batch(target, requests, range(samples) if isinstance(samples, int) else samples)
+        taken = range(samples) if isinstance(samples, int) else samples
+        batch = self._batch(target, requests, taken, by_row=fit == "rows")
         await self._look_up(batch, target, traces)
         fitting, ending = await self._run(batch, target, inputs, fit, step)
-        wanted = batch.of(requests[:fitting])
+        wanted = batch.of(fitting)
         self._tell(wanted, step)
         await self.flush()
         if ending.fault is not None and not lenient:
@@ -152,7 +151,7 @@ class Evaluator:
         if unscored is not None and not lenient:
             raise await self._metric_error(unscored, wanted, target)
         self._warn_unread(wanted)
-        evaluations = tuple(batch.evaluation(request) for request in requests[:fitting])
+        evaluations = tuple(batch.evaluation(request) for request in requests[: len(fitting)])
         if ending.cap is None:
             return Complete(evaluations=evaluations)
         needed = batch.needed(requests)
@@ -171,11 +170,11 @@ class Evaluator:
             check_candidate(target, candidate)
         return {column: inputs_of(self.examples[column], column, target.inputs) for column in columns}
 
-    def _batch(self, target: abc.Target, requests: Sequence[Request], samples: range) -> Batch:
+    def _batch(self, target: abc.Target, requests: Sequence[Request], samples: range, *, by_row: bool) -> Batch:
         models = {**current_models(), **self.models}
         program = self._dispatcher.fingerprint_of(target)
         baselines = [self._identities.baseline(target, program, models, sample) for sample in samples]
-        batch = Batch(requests, samples)
+        batch = Batch(requests, samples, by_row=by_row)
         for index, columns in requests:
             for column in columns:
                 for sample, baseline in zip(samples, baselines, strict=True):
@@ -198,14 +197,16 @@ class Evaluator:
 
     async def _run(
         self, batch: Batch, target: abc.Target, inputs: Mapping[int, Mapping[str, Any]], fit: Fit, step: str
-    ) -> tuple[int, Ending]:
-        """Admit and run what is unknown: gives how many leading requests were admitted, and what ended it early."""
-        admitted = 0
+    ) -> tuple[list[Request], Ending]:
+        """Admit and run what is unknown: gives what of the requests was admitted, and what ended it early."""
+        admitted: list[Item] = []
+        requests: list[Request] = []
         while True:
             fitting, cap = await self._admit(batch, fit)
-            if fitting < admitted:  # what was admitted before is told as far as it landed
-                return admitted, Ending(cap=cap)
-            admitted, wanted = fitting, batch.of(batch.requests[:fitting])
+            wanted = batch.of(fitting)
+            if len(wanted) < len(admitted):  # what was admitted before is told as far as it landed
+                return requests, Ending(cap=cap)
+            admitted, requests = wanted, fitting
             try:
                 ending = await self._dispatcher.run(self._surroundings(target), wanted, inputs, step)
             finally:
@@ -214,19 +215,18 @@ class Evaluator:
                 return fitting, attrs.evolve(ending, cap=cap or ending.cap)
             # a row without a record was another call's, which was cancelled: it is admitted again, as our own
 
-    async def _admit(self, batch: Batch, fit: Fit) -> tuple[int, str | None]:
-        """Reserve what has to run: gives how many leading requests may, and the cap that refused the rest."""
-        flights, count = self._dispatcher.flights, len(batch.requests)
+    async def _admit(self, batch: Batch, fit: Fit) -> tuple[list[Request], str | None]:
+        """Reserve what has to run: gives the requests that may, and the cap that refused the rest."""
+        flights = self._dispatcher.flights
 
-        def refusal() -> str | None:
-            return self.ledger.refusal(batch.needed(batch.requests[:count], flights))
+        def refusal(requests: list[Request]) -> str | None:
+            return self.ledger.refusal(batch.needed(requests, flights))
 
-        cap = refusal()
-        if cap is not None and fit == "whole":
-            return 0, cap
-        while count and refusal() is not None:
-            count -= 1
-        leaders = batch.take_off(batch.requests[:count], flights)
+        requests, cap = batch.requests, refusal(batch.requests)
+        if cap is not None:
+            parts = leading_parts(requests, fit)
+            requests = parts[bisect(parts, False, key=lambda part: refusal(part) is not None) - 1]
+        leaders = batch.take_off(requests, flights)
         try:
             refused = await self.ledger.reserve_rollouts(sum(item.kept is None for item in leaders))
         except BaseException:
@@ -234,8 +234,8 @@ class Evaluator:
             raise
         if refused is not None:
             self._dispatcher.abandon(leaders)
-            return 0, refused
-        return count, cap
+            return [], refused
+        return requests, cap
 
     def _surroundings(self, target: abc.Target) -> Surroundings:
         return Surroundings(
@@ -276,13 +276,23 @@ class Evaluator:
         await self._answers.keep_outputs([it for it in ran if it[1].status is RolloutStatus.SUCCEEDED], target)
         return verdicts.metric_error(unscored, self._row_name, lasting=self._answers.lasts(unscored.identity))
 
+    def _say(self, kind: str, message: str) -> None:
+        log.warning(message, kind=kind)
+        self.emit(Warned(kind=kind, message=message))
+
+    def _warn_paused(self, seconds: float, why: str) -> None:
+        """Tell each pause, equal ones too: nothing else is heard of the run meanwhile."""
+        self._say(
+            "paused", f"the endpoint asks to wait {seconds:.0f} s ({why}); nothing is lost, the run goes on then"
+        )
+
     def _warn_unread(self, wanted: list[Item]) -> None:
-        """Name the candidates whose change no rollout read: they were scored as the unchanged program."""
-        for index in verdicts.unread(wanted):
+        """Name the first candidate whose change no rollout read: it was scored as the unchanged program."""
+        for index in verdicts.unread(wanted)[:1]:
             names = ", ".join(f"`{name}`" for name in self.candidate(index).overlays)
             self.warn(
                 "unread",
                 f"candidate {index} changes {names}, but no rollout read it, so its score is that of the unchanged "
-                "program; a thread started without its context loses the candidate: start it with "
-                "`contextvars.copy_context().run`",
+                "program, and further candidates are likely to fare no better (this is said once); a thread started "
+                "without its context loses the candidate: start it with `contextvars.copy_context().run`",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 import attrs
 import trio
@@ -52,6 +52,7 @@ class Ledger:
         self._requests_in_flight = 0
         self._rations = Rations(budget)
         self._set_aside = 0
+        self._aside_each = self._rations.bound
         self._asked = 0
         self._leases: deque[_Lease] = deque()
         self._told = False
@@ -69,7 +70,7 @@ class Ledger:
     def _view(self, *, aside: bool = True, held: Need = NOTHING) -> Spend:
         """Give the spend as if all that is reserved were spent: `held`, and what the final test needs."""
         rollouts = self._set_aside if aside else 0
-        need = held + self._rations.bound * rollouts if self._rations.active else NOTHING
+        need = held + self._aside_each * rollouts if self._rations.active else NOTHING
         rollouts += self._rollouts_reserved
         spent = self.spend
         return attrs.evolve(
@@ -84,21 +85,23 @@ class Ledger:
     def refusal(self, rollouts: int) -> str | None:
         """Name the cap that so many more rollouts would pass; None if they fit.
 
-        Of requests, tokens and money there must be enough for one more: what is in flight may need less than it has
-        reserved, so `ration` decides on each when its turn comes.
+        Of requests, tokens and money there must be enough for all at the least that a rollout has needed so far, and
+        for one at the most; `ration` decides on each when its turn comes.
         """
         if rollouts == 0:
             return None
-        view = self._view()
-        return self.budget.refusal(view, rollouts) or self._too_dear(view)
+        view, rations = self._view(), self._rations
+        return self.budget.refusal(view, rollouts) or self._too_dear(
+            view, rations.bound.most(rations.least * rollouts)
+        )
 
-    def _too_dear(self, view: Spend) -> str | None:
-        """Name the cap on requests, tokens or money that one more rollout would pass, needing the most so far."""
-        budget, bound = self.budget, self._rations.bound
+    def _too_dear(self, view: Spend, need: Need) -> str | None:
+        """Name the cap on requests, tokens or money that so much more would pass."""
+        budget = self.budget
         for name, cap, total in (
-            ("max_requests", budget.max_requests, view.requests + max(1, bound.requests)),
-            ("max_tokens", budget.max_tokens, view.tokens + bound.tokens),
-            ("max_cost", budget.max_cost, view.cost + bound.cost),
+            ("max_requests", budget.max_requests, view.requests + max(1, need.requests)),
+            ("max_tokens", budget.max_tokens, view.tokens + need.tokens),
+            ("max_cost", budget.max_cost, view.cost + need.cost),
         ):
             if cap is not None and total > cap:
                 return name
@@ -118,8 +121,20 @@ class Ledger:
         ]
         return max(0, min(caps)) if caps else None
 
-    async def ration(self) -> Share | str:
-        """Reserve for one rollout that is about to start the most that any has needed so far.
+    def familiar(self, kind: Hashable) -> bool:
+        """Whether it is known what a candidate's rollouts need of what is capped."""
+        return not self._rations.active or self._rations.familiar(kind)
+
+    def revise(self) -> None:
+        """Set aside for the final test what its rollouts need as far as is known now.
+
+        Not while rollouts are in flight: what is known then depends on which of them ended first.
+        """
+        if not self._rations.busy:
+            self._aside_each = self._rations.bound
+
+    async def ration(self, kind: Hashable) -> Share | str:
+        """Reserve for one rollout of a candidate that is about to start; `Rations` says how much.
 
         Gives its share, or the cap that refuses it. What does not fit beside the rollouts in flight waits for them,
         first in, first out, so that the answer does not depend on how many run at once. Cancelled, it has no share.
@@ -127,12 +142,15 @@ class Ledger:
         rations = self._rations
         async with rations.turn:
             while True:
-                view = self._view(held=rations.held())
-                cap = self.budget.refusal(view, requests=1) or self._too_dear(view)
-                if cap is None and not rations.learning:
-                    return rations.open()
-                if cap is not None and not rations.busy:
-                    return cap
+                alone = not rations.busy
+                need = rations.bound if alone else rations.beside(kind)
+                if need is not None:
+                    view = self._view(held=rations.held())
+                    cap = self.budget.refusal(view, requests=1) or self._too_dear(view, need)
+                    if cap is None:
+                        return rations.open(kind, need)
+                    if alone:
+                        return cap
                 await rations.wait_settled()
 
     def end_ration(self, share: Share, *, conclusive: bool) -> None:
@@ -142,6 +160,7 @@ class Ledger:
     def set_aside(self, rollouts: int) -> None:
         """Keep so many rollouts out of a strategy's reach: the final test needs them."""
         self._set_aside = rollouts
+        self.revise()
 
     async def reserve_rollouts(self, count: int) -> str | None:
         """Reserve a block of rollouts, all or none; gives the cap that refused, None when they are reserved.

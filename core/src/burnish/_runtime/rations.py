@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from contextvars import ContextVar
 from decimal import Decimal
 
@@ -37,8 +38,21 @@ class Need:
             max(self.requests, other.requests), max(self.tokens, other.tokens), max(self.cost, other.cost)
         )
 
+    def least(self, other: Need) -> Need:
+        """Give the smaller amount of each."""
+        return Need(
+            min(self.requests, other.requests), min(self.tokens, other.tokens), min(self.cost, other.cost)
+        )
+
 
 NOTHING = Need()
+UNKNOWN = Need(requests=1)
+
+
+SLACK = 2
+"""How many times the most so far a rollout reserves while others are in flight."""
+SLACK_FIRST = 8
+"""The same for the first rollout of a candidate: longer prompts may cost several times as much."""
 
 
 @attrs.define(eq=False)
@@ -46,6 +60,8 @@ class Share:
     """What one rollout in flight has reserved, and what of it is used."""
 
     owner: Rations
+    kind: Hashable = None
+    """Whose rollout it is: a candidate."""
     reserved: Need = NOTHING
     used: Need = NOTHING
     """Requests count from their start, tokens and money from their answer."""
@@ -66,18 +82,23 @@ _share: ContextVar[Share | None] = ContextVar("burnish_share", default=None)
 
 
 class Rations:
-    """The shares of the rollouts in flight, and the most that one rollout has needed so far.
+    """The shares of the rollouts in flight, and the most and the least that one rollout has needed so far.
 
-    That most is what the next rollout reserves. The first rollouts run one at a time, until one has shown what it
-    needs. Calls outside rollouts have a share of their own in which nothing is reserved.
+    A rollout starts if the most so far fits once all before it have ended. It need not wait for them where it fits
+    whatever they take: each reserves several times the most so far. As long as none takes more, the same rollouts run
+    at any concurrency. The very first runs alone, and so does the first of a candidate among its own where tokens or
+    money are capped, for that is how long its prompts are. Calls outside rollouts have a share of their own in which
+    nothing is reserved.
     """
 
     def __init__(self, budget: Budget) -> None:
-        self.active = any(cap is not None for cap in (budget.max_requests, budget.max_tokens, budget.max_cost))
+        self._by_size = budget.max_tokens is not None or budget.max_cost is not None
+        self.active = self._by_size or budget.max_requests is not None
         """Whether anything is rationed at all."""
         self.turn = trio.StrictFIFOLock()
         """Whoever wants a share holds this meanwhile: first in, first out."""
-        self._seen, self._known = NOTHING, False
+        self._seen, self._least, self._known = NOTHING, NOTHING, False
+        self._kinds: set[Hashable] = set()
         self._open: set[Share] = set()
         self._outside = Share(self)
         self._dearest = ZERO
@@ -85,22 +106,34 @@ class Rations:
 
     @property
     def bound(self) -> Need:
-        """The most that one rollout has needed, as far as known."""
-        return self._seen if self._known else NOTHING
+        """The most that one rollout has needed; one request as long as nothing is known."""
+        return self._seen if self._known else UNKNOWN
+
+    @property
+    def least(self) -> Need:
+        """The least that one rollout has needed, as far as known."""
+        return self._least
 
     @property
     def busy(self) -> bool:
         """Whether a rollout is in flight."""
         return bool(self._open)
 
-    @property
-    def learning(self) -> bool:
-        """Whether the rollout in flight is to show first what one needs."""
-        return self.busy and not self._known
+    def familiar(self, kind: Hashable) -> bool:
+        """Whether it is known what a candidate's rollouts need."""
+        return self._known and (kind in self._kinds or not self._by_size)
 
-    def open(self) -> Share:
+    def beside(self, kind: Hashable) -> Need | None:
+        """Give what a rollout must reserve to run beside those in flight; None where it has to wait for one."""
+        if self.familiar(kind):
+            return self.bound * SLACK
+        if not self._known or any(share.kind == kind for share in self._open):
+            return None
+        return self.bound * SLACK_FIRST
+
+    def open(self, kind: Hashable, reserved: Need) -> Share:
         """Take a share for one rollout."""
-        share = Share(self, self.bound)
+        share = Share(self, kind, reserved)
         self._open.add(share)
         return share
 
@@ -109,7 +142,10 @@ class Rations:
         self._open.discard(share)
         share.reserved = NOTHING
         self._seen = self._seen.most(share.used)
-        self._known = self._known or conclusive
+        if conclusive:
+            self._least = self._least.least(share.used) if self._known else share.used
+            self._known = True
+            self._kinds.add(share.kind)
         self._settled.set()
 
     async def wait_settled(self) -> None:
