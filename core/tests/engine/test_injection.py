@@ -62,7 +62,9 @@ async def test_a_candidate_reaches_what_a_program_starts(where: str) -> None:
 
 
 async def test_an_unread_candidate_is_named() -> None:
-    """Each rollout leaves receipts; a candidate that no rollout read is named once, with the way out."""
+    """Each rollout leaves receipts; the first candidate that no rollout read is named, with the way out.
+
+    The others suffer from the same program, so that one line a run says it all."""
 
     async def act(q: Any, instruction: str) -> Any:
         def lost() -> None:
@@ -78,9 +80,9 @@ async def test_an_unread_candidate_is_named() -> None:
             return await self.act(inputs["q"], "")
 
     engine = EvalEngine(rows(2), always)
-    baseline, changed = engine.register(b.Candidate()), engine.register(told("answer", "new"))
-    for _ in range(2):
-        await engine.evaluate_many(Lost(act), [baseline, changed])
+    baseline, *changed = [engine.register(c) for c in (b.Candidate(), *(told("answer", f"new {n}") for n in range(4)))]
+    for some in (changed[:2], changed[2:]):
+        await engine.evaluate_many(Lost(act), [baseline, *some])
     (warning,) = warnings_of(engine, "unread")
     assert "candidate 1 changes `answer`, but no rollout read it" in warning
     assert "contextvars.copy_context().run" in warning

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import structlog.testing
 import trio
 import trio.testing
 
@@ -14,7 +15,7 @@ from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.scope import Account, accounted
 from burnish.abc import LMRequest, LMResponse, ModelLimits
 
-from ._kit import ask
+from ._kit import Ambient, always, ask, evaluated, rows
 
 Clock = trio.testing.MockClock
 
@@ -103,6 +104,36 @@ async def test_a_pause_may_be_prolonged(autojump_clock: Clock) -> None:
         limiter.pause(1)
         nursery.start_soon(one)
     assert ([10, 10], 0) == (started, limiter.in_flight)
+
+
+async def test_a_notable_pause_is_told_once(autojump_clock: Clock) -> None:
+    """Above five seconds; further refusals of the same burst say nothing new, a later pause does."""
+    said: list[tuple[float, float, str]] = []
+    limiter = Limiter(4, lambda seconds, why: said.append((trio.current_time(), seconds, why)))
+    for delay, seconds, why in ((0, 5, "short"), (0, 20, "first"), (2, 20, "burst"), (1, 60, "more"), (90, 20, "next")):
+        await trio.sleep(delay)
+        limiter.pause(seconds, why)
+    assert [(0, 20, "first"), (3, 60, "more"), (93, 20, "next")] == said
+
+
+async def test_a_run_says_that_it_waits(autojump_clock: Clock) -> None:
+    """One line a pause, however many calls wait, with seconds and the provider's words; equal ones are kept once."""
+
+    async def act(q: Any, instruction: str) -> Any:
+        return (await b.call_model(endpoint, ask(str(q)))).text
+
+    refused = errors.ModelRateLimitError("429: slow down\nrequest 17", retry_after=20)
+    endpoint = Endpoint()
+    endpoint.faults = {"0": [refused, refused], "1": [refused], "2": [refused]}
+    engine = b.EvalEngine(rows(6), always)
+    with structlog.testing.capture_logs() as logs:
+        outcome = await engine.evaluate(Ambient(act), engine.register(b.Candidate()))
+    assert 1.0 == evaluated(outcome).mean()
+    text = (
+        "the endpoint asks to wait 20 s (ModelRateLimitError: 429: slow down); nothing is lost, the run goes on then"
+    )
+    assert [(text, "paused")] * 2 == [(line["event"], line["kind"]) for line in logs]
+    assert [text] == [w.message for w in engine._evaluator.state.warnings]
 
 
 async def test_a_pause_holds_no_slot_and_can_be_cancelled(autojump_clock: Clock) -> None:

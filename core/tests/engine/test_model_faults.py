@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import burnish as b
 from burnish import EngineConfig, EvalEngine, RolloutStatus, errors
@@ -87,7 +89,15 @@ async def test_a_price_as_a_float_is_booked() -> None:
     idle(engine)
 
 
-OWN_ERRORS: list[BaseException] = [SDKError("503 upstream"), ValueError("bug"), ExceptionGroup("g", [SDKError()] * 2)]
+OWN_ERRORS: list[BaseException] = [
+    SDKError("503 upstream"),
+    ValueError("bug"),
+    ExceptionGroup("g", [SDKError()] * 2),
+    SystemExit("no key"),
+    asyncio.CancelledError("closed"),
+    GeneratorExit("closed"),
+    BaseExceptionGroup("g", [SDKError(), SystemExit(1)]),
+]
 
 
 @pytest.mark.parametrize("error", OWN_ERRORS, ids=lambda error: type(error).__name__)
@@ -112,6 +122,39 @@ async def test_a_models_own_error_is_no_verdict(error: BaseException, form: str)
         assert {RolloutStatus.INFRASTRUCTURE_FAILED} == {r.status for r in evaluation.rollouts}
         assert ([None, None], requests) == (evaluation.scores(), engine.spend.requests)
         idle(engine)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_an_interrupt_passes_through_a_model(grouped: bool) -> None:
+    """Ctrl-C that strikes inside a model's code ends the run; it is nobody's failure."""
+    struck = KeyboardInterrupt()
+    error = BaseExceptionGroup("g", [SDKError(), struck]) if grouped else struck
+    with pytest.raises(type(error)) as caught:
+        await b.call_model(Model(raises(error)), ask())
+    assert error is caught.value
+
+
+@pytest.mark.parametrize("outer", [False, True], ids=["its own limit", "cancelled from outside"])
+async def test_a_cancellation_in_other_words_is_one(autojump_clock: trio.testing.MockClock, outer: bool) -> None:
+    """Code that makes asyncio's cancellation of trio's has run into the time limit, or is cancelled as it should be."""
+
+    class Bridged(Model):
+        limits = ModelLimits(key="bridged", timeout=None if outer else 1.0, retries=0)
+
+        async def complete(self, request: LMRequest) -> LMResponse:
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled:
+                raise asyncio.CancelledError from None
+
+    engine = EvalEngine(rows(1), always)
+    index, bridged = engine.register(b.Candidate()), program(Bridged(raises(SDKError())))
+    with trio.move_on_after(5) as scope:
+        (rollout,) = evaluated(await engine.evaluate(bridged, index)).rollouts
+        assert rollout.error is not None
+        assert (RolloutStatus.INFRASTRUCTURE_FAILED, "ModelTimeoutError") == (rollout.status, rollout.error.type)
+    assert outer is scope.cancelled_caught
+    idle(engine)
 
 
 @pytest.mark.parametrize("answer", [None, 7, b"bytes"])

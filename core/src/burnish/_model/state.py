@@ -54,7 +54,8 @@ class State:
         elif isinstance(event, Charged):
             self._tally.add(event.spend)
         elif isinstance(event, Warned):
-            self.warnings.append(event)
+            if event not in self.warnings:  # a provider's pause is told each time, and kept once
+                self.warnings.append(event)
         elif isinstance(event, RunStarted):
             self.started = event
         elif isinstance(event, RunEnded):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import trio
@@ -12,6 +12,11 @@ from burnish import abc
 
 PRIORITY = {"proposer": 0}
 """Roles that go first: everything else waits for a proposal. Others have 1."""
+NOTABLE = 5.0
+"""Seconds from which on a pause is told: a run that only waits looks like one that hangs."""
+
+Told = Callable[[float, str], None]
+"""Called once a pause with its seconds and the reason for it."""
 
 
 class Limiter:
@@ -21,7 +26,8 @@ class Limiter:
     provider has asked for a pause, nobody starts; waiting holds no slot.
     """
 
-    def __init__(self, max_in_flight: int | None) -> None:
+    def __init__(self, max_in_flight: int | None, told: Told | None = None) -> None:
+        self._told = told
         self._ceiling = max_in_flight if max_in_flight is not None else 1_000_000
         self._allowed = float(self._ceiling)
         self._in_flight = 0
@@ -43,9 +49,12 @@ class Limiter:
         finally:
             self._give_back()
 
-    def pause(self, seconds: float) -> None:
-        """Let nobody start for so long."""
-        self._not_before = max(self._not_before, trio.current_time() + seconds)
+    def pause(self, seconds: float, why: str = "") -> None:
+        """Let nobody start for so long; told where that is `NOTABLE` seconds more than was known before."""
+        known = max(self._not_before, trio.current_time())
+        self._not_before = max(known, trio.current_time() + seconds)
+        if self._told is not None and self._not_before - known > NOTABLE:
+            self._told(seconds, why)
 
     def shrink(self, began: float) -> None:
         """Halve the calls at once: the provider said that there were too many when a call began.
@@ -104,7 +113,8 @@ class Limits:
     Another event loop has another clock, so an engine that is used in one after the other begins anew in each.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: Told | None = None) -> None:
+        self._told = told
         self._loop: trio.lowlevel.TrioToken | None = None
         self._limiters: dict[str, Limiter] = {}
 
@@ -115,5 +125,5 @@ class Limits:
             self._loop, self._limiters = loop, {}
         limiter = self._limiters.get(limits.key)
         if limiter is None:
-            limiter = self._limiters[limits.key] = Limiter(limits.max_in_flight)
+            limiter = self._limiters[limits.key] = Limiter(limits.max_in_flight, self._told)
         return limiter

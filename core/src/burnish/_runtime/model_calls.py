@@ -125,7 +125,7 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
                 raise
             waited += wait
             if error.retry_after is not None:
-                limiter.pause(wait)
+                limiter.pause(wait, first_line(error))
             attempt += 1
             await trio.sleep(wait)
         else:
@@ -210,16 +210,26 @@ def _name_of(model: abc.Model) -> str:
 
 async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
     timeout = model.limits.timeout
-    with trio.move_on_after(float("inf") if timeout is None else timeout + TIMEOUT_GRACE):
-        return await _complete(model, request)
+    with trio.move_on_after(math.inf if timeout is None else timeout + TIMEOUT_GRACE) as scope:
+        try:
+            return await _complete(model, request)
+        except ModelFailedError:  # code that makes an error of its own of being cancelled, as asyncio's does
+            if not scope.cancel_called:
+                raise
     raise ModelTimeoutError(f"no answer within {timeout} s")
 
 
 async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
-    """Have a model answer; whatever goes wrong in its code is a `ModelError`, for no candidate is to blame for it."""
+    """Have a model answer; whatever goes wrong in its code is a `ModelError`, for no candidate is to blame for it.
+
+    An exit or a cancellation of asyncio's is the model's failure like any other: only what ends the run itself, or this
+    call of it, passes through.
+    """
     try:
         response = await model.complete(request)
-    except Exception as raised:
+    except BaseException as raised:
+        if _ends_the_call(raised):
+            raise
         error = unwrap(raised)
         meant = _meaning(model, error)
         if meant is raised:
@@ -228,6 +238,12 @@ async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
     if not isinstance(response, LMResponse):
         raise ModelAnswerError(f"{_name_of(model)} answered with a {type(response).__name__}, not an `LMResponse`")
     return response
+
+
+def _ends_the_call(raised: BaseException) -> bool:
+    """Whether it is a cancellation of trio's or an interrupt, or a group with one of them."""
+    kinds = (trio.Cancelled, KeyboardInterrupt)
+    return bool(raised.subgroup(kinds)) if isinstance(raised, BaseExceptionGroup) else isinstance(raised, kinds)
 
 
 def _meaning(model: abc.Model, error: BaseException) -> BaseException:
