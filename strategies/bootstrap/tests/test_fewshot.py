@@ -136,7 +136,7 @@ async def test_a_row_that_failed_is_sampled_again() -> None:
     engine, problem = engine_for(Chain(second_time_right, ANSWER), rows(4), val, keep_traces="all")
     report = await BootstrapFewShot(max_rounds=3, max_bootstrapped_demos=4).compile(engine, problem)
     assert {"p0": 1, "p2": 1, "p1": 2, "p3": 2} == {prompt: tries[prompt] for prompt in ("p0", "p2", "p1", "p3")}
-    first, again = engine.asks[:2]
+    first, again = [ask for ask in engine.asks if ask.traces]
     assert ([1, 2, 3, 4], [2, 4]) == ([c for _, (c,) in first.requests], [c for _, (c,) in again.requests])
     assert (range(0, 1), range(1, 2)) == (first.samples, again.samples)
     assert {"answer": 4} == report.demos_per_predictor

@@ -35,7 +35,7 @@ async def test_a_table_of_knobs_opens_the_strategy(kind: Any) -> None:
     async with plugins.open("strategy", name, table, Environment()) as strategy:
         assert kind(max_rounds=2, metric_threshold=0.5, stratify=False) == strategy
         assert isinstance(strategy, abc.Strategy)
-        assert 1 == kind.replay_version
+        assert 2 == kind.replay_version
 
 
 async def test_a_wrong_knob_is_a_config_error() -> None:

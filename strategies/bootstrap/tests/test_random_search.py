@@ -8,12 +8,13 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 from trio.testing import MockClock
 
 from burnish import Candidate, Demo, Spend
 from burnish._model.codec import dumps, loads
 from burnish.errors import UsageError
-from burnish_bootstrap import BootstrapRandomSearch, BootstrapReport
+from burnish_bootstrap import BootstrapFewShot, BootstrapRandomSearch, BootstrapReport
 
 from ._program import Ask, Chain, engine_for, predictor
 
@@ -46,14 +47,17 @@ def demos_of(entry_candidate: Candidate) -> Sequence[Demo]:
 
 
 async def test_candidates_are_start_labeled_bootstrap_and_seeded_shuffles() -> None:
-    """All on the validation rows in one fan-out; each knows parent, origin, mean and scores; the best is adopted."""
+    """The start on the validation rows before all else, the others in one fan-out; the best is adopted.
+
+    Each knows parent, origin, mean and scores."""
     engine, problem = engine_for(Chain(nearest, CLASSIFY), rows(24), rows(8, 100))
     report = await BootstrapRandomSearch(num_candidates=5, max_labeled_demos=4).compile(engine, problem)
     assert ["start", "labeled", "bootstrap", *(f"shuffle {i}" for i in range(5))] == origins(report)
     assert [None, *[report.candidates[0].index] * 7] == [entry.parent for entry in report.candidates]
     assert all(8 == len(entry.scores) and entry.mean is not None for entry in report.candidates)
-    (scoring,) = [ask for ask in engine.asks if not ask.traces]
-    assert [(entry.index, problem.val) for entry in report.candidates] == list(scoring.requests)
+    first, *teaching, scoring = engine.asks
+    assert [(entry.index, problem.val) for entry in report.candidates] == [*first.requests, *scoring.requests]
+    assert (1, {True}) == (len(first.requests), {ask.traces for ask in teaching})
     assert report.adopted
     assert (1.0, report.best_score) == (report.best_score, report.candidate_score)
     assert report.baseline_score is not None
@@ -119,13 +123,33 @@ async def test_a_pool_of_few_demos_is_used_up_without_paying_twice() -> None:
 
 
 async def test_a_score_that_is_good_enough_ends_the_search_after_its_wave() -> None:
-    """Waves of two candidates: the labeled one in the first wave is perfect, so the other waves are not paid for."""
+    """Waves of two after the start: the labeled one in the first is perfect, so the other waves are not paid for."""
     engine, problem = engine_for(Chain(nearest, CLASSIFY), rows(24), rows(8, 100))
     strategy = BootstrapRandomSearch(num_candidates=6, stop_at_score=1.0, candidate_wave=2)
     report = await strategy.compile(engine, problem)
     assert ("target score reached", 1.0) == (report.stop_reason, report.best_score)
-    assert [8, 8, 0, 0] == [len(entry.scores) for entry in report.candidates[:4]]
-    assert "7 of 9 candidates were not scored (target score reached)" in report.notes
+    assert [8, 8, 8, 0] == [len(entry.scores) for entry in report.candidates[:4]]
+    assert "6 of 9 candidates were not scored (target score reached)" in report.notes
+
+
+async def test_a_start_that_is_good_enough_ends_the_search_at_once() -> None:
+    """Nothing is taught and nothing drawn: one scoring is all that is paid, and the report says so."""
+    engine, problem = engine_for(Chain(nearest, CLASSIFY), rows(24), rows(8, 100))
+    report = await BootstrapRandomSearch(stop_at_score=0.25).compile(engine, problem)
+    assert ("target score reached", False, 8) == (report.stop_reason, report.adopted, report.spend.metric_calls)
+    assert (report.baseline_score, report.best) == (report.best_score, Candidate())
+    assert (["start"], (), "target score reached") == (origins(report), report.notes, report.teacher_ended)
+
+
+@pytest.mark.parametrize("strategy", [BootstrapRandomSearch(), BootstrapFewShot()], ids=["random", "few-shot"])
+async def test_an_early_interrupt_finds_the_start_scored(strategy: Any, autojump_clock: MockClock) -> None:
+    """Two rollouts of a second at once, eight validation rows: after four seconds there is a baseline to report."""
+    program = Chain(nearest, CLASSIFY, delay=lambda inputs: 1.0)
+    engine, problem = engine_for(program, rows(24), rows(8, 100), concurrency=2)
+    with trio.move_on_after(4.5) as scope:
+        await strategy.compile(engine, problem)
+    assert scope.cancelled_caught
+    assert None not in engine.matrix.row(0)[:8]
 
 
 async def test_a_small_budget_scores_the_leading_candidates() -> None:

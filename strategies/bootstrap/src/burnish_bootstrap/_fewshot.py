@@ -30,19 +30,22 @@ class BootstrapFewShot(Knobs):
     predictor that takes demos. Running out of budget, or into `max_errors`, ends it with the best so far.
     """
 
-    replay_version: ClassVar[int] = 1
+    replay_version: ClassVar[int] = 2
 
     async def compile(self, engine: Engine, problem: Problem) -> BootstrapReport:
-        """Bootstrap, score, and report the better of the start and the start with demos."""
+        """Score the start, bootstrap, score, and report the better of the start and the start with demos."""
         self.check(problem)
         search = Search(engine, problem, self, self._rows(problem))
+        await search.score_start()
+        if search.ended:
+            return search.report("bootstrap")
         taught = await search.teach(self.max_bootstrapped_demos, self._allowance(search))
         pool = search.pool(taught)
         origin = "bootstrap" if pool.bootstrapped else "labeled"
         rng = problem.rng("bootstrap/fill")
         search.add(origin, pool.draw(self.max_bootstrapped_demos, self.max_labeled_demos, rng, shuffle=False))
-        scored = await search.score()
-        return search.report("bootstrap", taught, pool, scored)
+        await search.score()
+        return search.report("bootstrap", taught)
 
     def plan(self, problem: Problem) -> Plan:
         """Bound the rollouts: the teacher pass, and the scoring of start and candidate."""
@@ -63,9 +66,9 @@ class BootstrapFewShot(Knobs):
 
     def _allowance(self, search: Search) -> int | None:
         """Leave enough of the budget to score the start and the candidate: without that nothing can be adopted."""
-        left, scoring = search.engine.remaining, len(search.rows.scoring)
+        left, scoring = search.room, len(search.rows.scoring)
         if left is None:
             return None
-        if search.rows.leave_one_out and search.teacher == search.start:
-            return left - scoring if left >= 2 * scoring else left  # the pass is the start's scoring too
+        if search.pass_scores_start:
+            return left - scoring if left >= 2 * scoring else left
         return max(0, left - 2 * scoring)

@@ -26,7 +26,8 @@ def _share(owner: Any, attribute: Any, value: Any) -> None:
 class BootstrapRandomSearch(Knobs):
     """Try the program as it is, labeled rows only, the first bootstrapped demos, and seeded random sets of demos.
 
-    All are scored on the validation rows in one fan-out; the first of the best wins, so the start stays on a tie.
+    The start is scored on the validation rows before all else, so that a run that ends early has a best so far, and the
+    others in one fan-out; the first of the best wins, so the start stays on a tie.
 
     The teacher runs once. DSPy bootstraps anew for every candidate, over a reshuffled train set; but a row's rollout is
     the same whoever asks, so the k demos that a reshuffled pass accepts first are just a random set of k of the demos
@@ -48,8 +49,8 @@ class BootstrapRandomSearch(Knobs):
     num_candidates: int = attrs.field(default=16, validator=at_least(0))
     """Random sets, beside the start, the labeled and the bootstrapped candidate."""
     stop_at_score: float | None = attrs.field(default=None, validator=finite_or_none)
-    """Validation mean that is good enough: candidates are then scored in waves of `candidate_wave`, and the search ends
-    after the first wave that reaches it."""
+    """Validation mean that is good enough: the search ends with the start if that reaches it; the other candidates are
+    then scored in waves of `candidate_wave`, and it ends after the first wave that does."""
     candidate_wave: int = attrs.field(default=4, validator=at_least(1))
     """Candidates scored at once where `stop_at_score` is set."""
     pool: int | None = attrs.field(default=None, validator=at_least(1, optional=True))
@@ -59,21 +60,24 @@ class BootstrapRandomSearch(Knobs):
     max_val_rows: int = attrs.field(default=200, validator=at_least(1))
     """Rows that are kept for scoring in this way, at most: every candidate runs on each."""
 
-    replay_version: ClassVar[int] = 1
+    replay_version: ClassVar[int] = 2
 
     async def compile(self, engine: Engine, problem: Problem) -> BootstrapReport:
-        """Fill the pool, draw the sets, score them all, and report the first of the best."""
+        """Score the start, fill the pool, draw the sets, score them all, and report the first of the best."""
         self.check(problem)
-        search = Search(engine, problem, self, self._rows(problem))
+        search = Search(engine, problem, self, self._rows(problem), stop_at=self.stop_at_score)
+        await search.score_start()
+        if search.ended:
+            return search.report("bootstrap-random")
         taught = await search.teach(self._enough, self._allowance(search))
         pool = search.pool(taught)
         self._draw(search, pool)
-        scored = await search.score(stop_at=self.stop_at_score, wave=self.candidate_wave)
+        await search.score(None if self.stop_at_score is None else self.candidate_wave)
         notes = []
         made = sum(origin.startswith("shuffle") for origin, _ in search.candidates.values())
         if made < self.num_candidates:
             notes.append(f"the demos make only {made} of num_candidates = {self.num_candidates} distinct random sets")
-        return search.report("bootstrap-random", taught, pool, scored, notes)
+        return search.report("bootstrap-random", taught, notes)
 
     def plan(self, problem: Problem) -> Plan:
         """Bound the rollouts: the teacher pass, and the scoring of all candidates."""
@@ -97,7 +101,7 @@ class BootstrapRandomSearch(Knobs):
 
     def _allowance(self, search: Search) -> int | None:
         """Keep what scoring all candidates takes; of a smaller budget spend a quarter, and never what two cost."""
-        left, scoring = search.engine.remaining, len(search.rows.scoring)
+        left, scoring = search.room, len(search.rows.scoring)
         if left is None:
             return None
         return max(0, left - (self.num_candidates + 3) * scoring, min(left // 4, left - 2 * scoring))

@@ -28,7 +28,8 @@ class BootstrapReport(Report):
     teacher_errors: int = 0
     """Rollouts of the teacher that failed."""
     teacher_ended: str = "rows"
-    """Why the teacher pass ended: `enough`, `rows` (it had tried all), `errors`, `budget: <cap>`."""
+    """Why the teacher pass ended: `enough`, `rows` (it had tried all), `errors`, `budget: <cap>`; or why there was
+    none: the search's own `stop_reason`."""
     sources: tuple[int, ...] = ()
     """Columns that demos may come from."""
     scored_on: tuple[int, ...] = ()

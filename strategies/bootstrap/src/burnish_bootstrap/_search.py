@@ -1,10 +1,8 @@
-"""The steps that both strategies take: teach, draw, score, report."""
+"""The steps that both strategies take: score the start, teach, draw, score the rest, report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-
-import attrs
 
 from burnish import BudgetExhausted, Candidate, CandidateEntry, CandidateEval, Demo, Engine, Example, toolkit
 from burnish.abc import Problem
@@ -12,26 +10,37 @@ from burnish_bootstrap._knobs import Knobs
 from burnish_bootstrap._report import BootstrapReport
 
 
-@attrs.frozen(kw_only=True)
-class Scored:
-    """Evaluations by candidate, as far as the scoring came, and why it ended early ('' if it did not)."""
-
-    evaluations: Mapping[int, CandidateEval]
-    ended: str = ""
-
-
 class Search:
     """One run of a strategy: what it has registered and found so far."""
 
-    def __init__(self, engine: Engine, problem: Problem, knobs: Knobs, rows: toolkit.Separation) -> None:
-        self.engine, self.problem, self.knobs, self.rows = engine, problem, knobs, rows
+    def __init__(
+        self,
+        engine: Engine,
+        problem: Problem,
+        knobs: Knobs,
+        rows: toolkit.Separation,
+        *,
+        stop_at: float | None = None,
+    ) -> None:
+        self.engine, self.problem, self.knobs, self.rows, self._stop_at = engine, problem, knobs, rows, stop_at
         self._before = engine.spend
+        self.room = engine.remaining
+        """Rollouts that the budget had room for when the strategy began; None: no cap."""
         self.start = engine.register(problem.start)
         self.teacher = self.start
         if knobs.teacher is not None:
             self.teacher = engine.register(problem.start.merge(knobs.teacher))
         self.candidates: dict[int, tuple[str, Candidate]] = {self.start: ("start", problem.start)}
         """Origin and content by index, the start first."""
+        self.evaluations: dict[int, CandidateEval] = {}
+        """On the scoring rows, as far as the scoring came."""
+        self.ended = ""
+        """Why the scoring ended early; empty where it did not."""
+
+    @property
+    def pass_scores_start(self) -> bool:
+        """Whether the teacher's pass is the scoring of the start at the same time: same program, same rows."""
+        return self.rows.leave_one_out and self.teacher == self.start and self.knobs.max_bootstrapped_demos > 0
 
     @property
     def min_score(self) -> float:
@@ -75,28 +84,41 @@ class Search:
         self.candidates[index] = (origin, candidate)
         return True
 
-    async def score(self, *, stop_at: float | None = None, wave: int = 1) -> Scored:
-        """Evaluate all candidates on the scoring rows: one fan-out, or waves of some where a score may end it."""
-        indices = list(self.candidates)
-        size = len(indices) if stop_at is None else wave
-        done: dict[int, CandidateEval] = {}
-        for number, first in enumerate(range(0, len(indices), size)):
-            requests = [(index, self.rows.scoring) for index in indices[first : first + size]]
-            with self.engine.step("score", number):
-                outcome = await self.engine.evaluate_many(requests)
-            done.update(toolkit.evaluation_of(outcome))
-            if isinstance(outcome, BudgetExhausted):
-                return Scored(evaluations=done, ended=f"budget: {outcome.cap}")
-            if stop_at is not None and any(_reached(e, stop_at) for e in done.values()):
-                return Scored(evaluations=done, ended="target score reached")
-        return Scored(evaluations=done)
+    async def score(self, wave: int | None = None) -> None:
+        """Evaluate all candidates on the scoring rows: the start for itself, then the rest at once or in waves.
+
+        What has a score of its own first is there to be kept when the run is interrupted or the budget ends.
+        """
+        if self.start not in self.evaluations:
+            await self._score("start", 0, [self.start])
+        rest = [index for index in self.candidates if index != self.start]
+        size = wave or len(rest) or 1
+        for number, first in enumerate(range(0, len(rest), size)):
+            if not self.ended:
+                await self._score("score", number, rest[first : first + size])
+
+    async def score_start(self) -> None:
+        """Score the start before anything else, unless the teacher's pass does so."""
+        if not self.pass_scores_start:
+            await self._score("start", 0, [self.start])
+
+    async def _score(self, step: str, number: int, indices: Sequence[int]) -> None:
+        with self.engine.step(step, number):
+            outcome = await self.engine.evaluate_many([(index, self.rows.scoring) for index in indices])
+        found = toolkit.evaluation_of(outcome)
+        self.evaluations.update(found)
+        if isinstance(outcome, BudgetExhausted):
+            self.ended = f"budget: {outcome.cap}"
+        elif self._stop_at is not None and any(_reached(e, self._stop_at) for e in found.values()):
+            self.ended = "target score reached"
 
     def report(
-        self, strategy: str, taught: toolkit.Taught, pool: toolkit.DemoPool, scored: Scored, notes: Sequence[str] = ()
+        self, strategy: str, taught: toolkit.Taught | None = None, notes: Sequence[str] = ()
     ) -> BootstrapReport:
-        """Choose among what was scored, and say how it came about."""
-        evaluations = [scored.evaluations[i] for i in self.candidates if i in scored.evaluations]
-        baseline = scored.evaluations.get(self.start)
+        """Choose among what was scored, and say how it came about; `taught` is None where no pass was made."""
+        taught = taught or toolkit.Taught(ended=self.ended)
+        evaluations = [self.evaluations[i] for i in self.candidates if i in self.evaluations]
+        baseline = self.evaluations.get(self.start)
         best = toolkit.best_of(evaluations) if baseline is not None else None
         rival = toolkit.best_of(e for e in evaluations if e.candidate != self.start)
         winner = self.start if best is None else best.candidate
@@ -107,14 +129,14 @@ class Search:
             best=self.candidates[winner][1],
             baseline_score=None if baseline is None else baseline.mean(),
             best_score=None if best is None else best.mean(),
-            candidates=tuple(self._entries(scored.evaluations)),
-            stop_reason=scored.ended or cut or "finished",
+            candidates=tuple(self._entries()),
+            stop_reason=self.ended or cut or "finished",
             spend=toolkit.spend_between(self._before, self.engine.spend),
             seed=self.problem.seed,
-            notes=(*self.rows.notes, *self._notes(taught, scored), *notes),
+            notes=(*self.rows.notes, *self._notes(taught), *notes),
             adopted=winner != self.start,
             candidate_score=None if rival is None else rival.mean(),
-            demos_per_predictor={n: min(most, len(d)) for n, d in pool.bootstrapped.items() if most},
+            demos_per_predictor={n: min(most, len(d)) for n, d in taught.demos.items() if most},
             harvested={name: len(demos) for name, demos in taught.demos.items()},
             teacher_rows=taught.asked,
             accepted=taught.accepted,
@@ -125,9 +147,9 @@ class Search:
             shared=self.rows.shared,
         )
 
-    def _entries(self, evaluations: Mapping[int, CandidateEval]) -> Iterator[CandidateEntry]:
+    def _entries(self) -> Iterator[CandidateEntry]:
         for index, (origin, candidate) in self.candidates.items():
-            evaluation = evaluations.get(index)
+            evaluation = self.evaluations.get(index)
             yield CandidateEntry(
                 index=index,
                 candidate=candidate,
@@ -137,7 +159,7 @@ class Search:
                 scores=() if evaluation is None else tuple(evaluation.scores()),
             )
 
-    def _notes(self, taught: toolkit.Taught, scored: Scored) -> Iterator[str]:
+    def _notes(self, taught: toolkit.Taught) -> Iterator[str]:
         if taught.errors:
             stopped = f"; it was stopped at max_errors = {self.knobs.max_errors}" if taught.ended == "errors" else ""
             yield f"{taught.errors} rollouts of the teacher failed, the first with {taught.first_error:.300}{stopped}"
@@ -148,14 +170,14 @@ class Search:
                 f"none of {taught.asked} rows gave a demo: no rollout reached a score of {self.min_score:g}; "
                 "set metric_threshold, or give a teacher that does better"
             )
-        if self.start not in scored.evaluations:
+        if self.start not in self.evaluations:
             yield f"the budget has no room for the {len(self.rows.scoring)} rollouts that scoring the start takes"
-        elif scored.evaluations[self.start].mean() is None:
+        elif self.evaluations[self.start].mean() is None:
             yield "no rollout of the start could be scored, so that nothing can be compared with it"
-        left = len(self.candidates) - len(scored.evaluations)
-        if left and scored.ended:
-            yield f"{left} of {len(self.candidates)} candidates were not scored ({scored.ended})"
-        cells = [r for e in scored.evaluations.values() for r in e.rollouts]
+        left = len(self.candidates) - len(self.evaluations)
+        if left and self.ended:
+            yield f"{left} of {len(self.candidates)} candidates were not scored ({self.ended})"
+        cells = [r for e in self.evaluations.values() for r in e.rollouts]
         unscored = sum(r.eval is None for r in cells)
         if unscored:
             yield f"{unscored} of {len(cells)} rollouts brought no score; candidates meet on the rows that both have"
