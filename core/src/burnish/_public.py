@@ -69,6 +69,7 @@ from burnish._runtime.evaluation import forward_all as forward_all
 from burnish._runtime.files import json_text as json_text
 from burnish._runtime.files import write_atomic as write_atomic
 from burnish._runtime.invoke import exposed as exposed
+from burnish._runtime.invoke import in_thread as in_thread
 from burnish._runtime.invoke import inline as inline
 from burnish._runtime.model_calls import as_model as as_model
 from burnish._runtime.model_calls import call_model as call_model

@@ -8,16 +8,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 import burnish as b
 from burnish import RunHandle, errors
 from burnish._model.events import CandidateRegistered, RunEnded, RunStarted
 from burnish._model.state import fold
+from burnish._runtime import invoke
 from burnish._runtime.run_store import RunStore, read_events
 
 from ._kit import as_said, told
@@ -236,3 +239,65 @@ def test_inside_a_running_asyncio_loop() -> None:
         return [here.best, there.best]
 
     assert [0.5, 0.6] == asyncio.run(main())
+
+
+def test_max_seconds_ends_a_rollout_that_hangs(tmp_path: Path) -> None:
+    """What is in flight is cancelled, what has landed counts, and the test runs in the fifth that is its own."""
+    module, hung = program(), list[Any]()
+
+    async def act(q: Any, text: str) -> float:
+        if text == "0.9":
+            hung.append(q)
+            await trio.sleep_forever()
+        return float(text)
+
+    module.act = act
+    budget = b.Budget(max_seconds=0.2)
+    began = time.monotonic()
+    sets = split(train=1, val=2, test=1)
+    result = tune(module, Tries("0.5", "0.9"), sets, budget=budget, run_dir=tmp_path)
+    assert 0.15 < time.monotonic() - began < 5
+    assert ("budget: max_seconds", 0.1, 0.5, ()) == (result.stop_reason, result.baseline, result.best, result.reports)
+    assert result.test is not None
+    assert ((0.1,), (0.5,), True) == (
+        result.test.baseline_scores, result.test.winner_scores, result.test.complete,
+    )
+    assert 0 < len(hung) <= 2
+    assert 6 == fold(read_events(tmp_path / "run.db")).spend.metric_calls
+    assert "budget: max_seconds" == list(read_events(tmp_path / "run.db"))[-1].stop_reason  # type: ignore[union-attr]
+
+
+def test_max_seconds_ends_a_test_that_hangs() -> None:
+    """The search is done: its winner stays, and there is no test result."""
+
+    async def act(q: Any, text: str) -> float:
+        if str(q).startswith("test"):
+            await trio.sleep_forever()
+        return float(text)
+
+    module = program()
+    module.act = act
+    result = tune(module, Tries("0.5"), split(train=1, val=2, test=2), budget=b.Budget(max_seconds=0.15))
+    assert ("budget: max_seconds", 0.5, None) == (result.stop_reason, result.best, result.test)
+    assert 1 == len(result.reports)
+
+
+def test_max_seconds_leaves_sync_code_that_hangs_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread cannot be cancelled: the run waits for it no longer than its patience, and then goes on without it."""
+    monkeypatch.setattr(invoke, "PATIENCE", 0.05)
+    freed, returned = threading.Event(), threading.Event()
+
+    def hang(q: str) -> str:
+        freed.wait(10)
+        returned.set()
+        return q
+
+    try:
+        with capture_logs() as lines:
+            result = tune(hang, Tries("0.5"), split(train=1, val=2), budget=b.Budget(max_seconds=0.05))
+        assert not returned.is_set()
+    finally:
+        freed.set()
+    assert ("budget: max_seconds", None, b.Candidate()) == (result.stop_reason, result.best, result.candidate)
+    assert 1 == sum("was left behind" in line["event"] for line in lines)
+    assert returned.wait(10)

@@ -192,6 +192,8 @@ def test_usage_errors_leave_the_directory_free(tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError, match="no strategy"):
         tune(program(), [], sets, run_dir=tmp_path)
     with pytest.raises(errors.UsageError, match="is no program"):
+        tune(5, Tries("0.5"), sets, run_dir=tmp_path)
+    with pytest.raises(errors.PluginNotFoundError, match="no target named `prompt` is installed"):
         tune("prompt", Tries("0.5"), sets, run_dir=tmp_path)
     assert 0.5 == tune(program(), Tries("0.5"), sets, run_dir=tmp_path).best
 

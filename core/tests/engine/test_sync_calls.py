@@ -12,6 +12,7 @@ import trio
 
 import burnish as b
 from burnish import EngineConfig, EvalEngine
+from burnish._runtime import invoke
 from burnish.abc import LMRequest, LMResponse
 from burnish.testing import ScriptedModel
 
@@ -168,3 +169,53 @@ async def test_any_callable_is_a_model() -> None:
     assert "async" == (await b.call_model(awaited, ask())).text
     assert "sync" == (await b.call_model(blocking, ask())).text
     assert "async" == (await b.call_model(lambda request: awaited(request), ask())).text
+
+
+async def test_what_sync_code_calls_is_cancelled_with_it() -> None:
+    """The model call that a cancelled program waits for ends at once, the thread sees it; later calls are not made."""
+    reached, seen, asked = trio.Event(), list[str](), list[str]()
+
+    async def slow(request: LMRequest) -> str:
+        asked.append(request.messages[0].content)
+        reached.set()
+        await trio.sleep_forever()
+
+    def program(q: int) -> None:
+        for text in ("one", "two"):
+            try:
+                call_sync(slow, ask(text))
+            except BaseException as error:
+                seen.append(type(error).__name__)
+
+    engine = EvalEngine(rows(1), always)
+    with trio.fail_after(4), trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+
+            async def cancel() -> None:
+                await reached.wait()
+                scope.cancel()
+
+            nursery.start_soon(cancel)
+            await engine.evaluate(program, engine.register(b.Candidate()))
+    assert (["Cancelled", "Cancelled"], ["one"]) == (seen, asked)
+    idle(engine)
+
+
+async def test_sync_code_that_is_left_behind_makes_no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over its time and its caller's patience, a rollout is `timed_out`; what its thread does later counts nowhere."""
+    monkeypatch.setattr(invoke, "PATIENCE", 0.02)
+    model, freed, over = ScriptedModel(lambda request: "ok"), threading.Event(), threading.Event()
+
+    def program(q: int) -> str:
+        freed.wait(10)
+        try:
+            return call_sync(model, ask()).text
+        finally:
+            over.set()
+
+    engine = EvalEngine(rows(1), always, EngineConfig(rollout_timeout=0.02))
+    (rollout,) = evaluated(await engine.evaluate(program, engine.register(b.Candidate()))).rollouts
+    freed.set()
+    assert await trio.to_thread.run_sync(over.wait, 10)
+    assert (b.RolloutStatus.TIMED_OUT, None, 0) == (rollout.status, rollout.eval, model.calls)
+    idle(engine)

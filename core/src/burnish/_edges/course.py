@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
@@ -31,6 +32,9 @@ from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.run_store import RunStore, open_run_store
 from burnish.errors import BurnishError, MetricError, RunStoppedError, StoreError, first_line
+
+TEST_SHARE = 0.2
+"""Of `max_seconds`: where there are test rows, the search ends so much earlier."""
 
 
 @attrs.frozen(kw_only=True)
@@ -108,14 +112,14 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
     setup, end = course.setup, _End()
     evaluator.ledger.set_aside(2 * len(setup.test))
     reports: list[Report] = []
-    searched = await _phase(course.handle, end, partial(_search, setup, evaluator, reports))
+    searched = await _phase(course, evaluator, end, partial(_search, setup, evaluator, reports), aside=bool(setup.test))
     found = choose(setup, evaluator, reports)
     with end.keeping():
         await _save(course, found)
     evaluator.ledger.set_aside(0)
     test: TestResult | None = None
     if setup.test and end.reason is None:
-        test = await _phase(course.handle, end, partial(_test, course, evaluator, found))
+        test = await _phase(course, evaluator, end, partial(_test, course, evaluator, found))
     if not found.best.is_empty and not hasattr(setup.target, "install"):
         evaluator.warn(
             "not installed",
@@ -123,7 +127,7 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
             "without the winner, which is the result's `candidate`",
         )
     _warn_of_failures(course.failures, evaluator)
-    reason = end.reason or str(searched)
+    reason = end.reason or end.cap or str(searched)
     evaluator.emit(RunEnded(stop_reason=reason, best=found.best))
     with end.keeping():
         await evaluator.flush()
@@ -220,6 +224,8 @@ class _End:
 
     reason: str | None = None
     error: Exception | None = None
+    cap: str | None = None
+    """The cap that cut the search or the test; a run goes on to its end all the same."""
 
     def failed(self, error: Exception) -> None:
         """Take in what went wrong."""
@@ -235,10 +241,15 @@ class _End:
             self.failed(_single(error))
 
 
-async def _phase(handle: RunHandle, end: _End, call: Callable[[], Awaitable[Any]]) -> Any:
-    """Run a part of the run that the handle may cancel; None where it did not get to its end."""
-    done = False
-    with end.keeping(), trio.CancelScope() as scope:
+async def _phase(
+    course: Course, evaluator: Evaluator, end: _End, call: Callable[[], Awaitable[Any]], *, aside: bool = False
+) -> Any:
+    """Run a part of the run that the handle and `max_seconds` may cancel; None where it did not get to its end.
+
+    `aside` keeps the test's share of the time out of its reach.
+    """
+    done, handle = False, course.handle
+    with end.keeping(), trio.CancelScope(deadline=_deadline(evaluator.ledger, aside)) as scope:
         handle._enter(scope)
         try:
             value = await call()
@@ -247,8 +258,19 @@ async def _phase(handle: RunHandle, end: _End, call: Callable[[], Awaitable[Any]
             handle._leave()
     if done:
         return value
-    end.reason = end.reason or "cancelled"
+    if scope.cancelled_caught and not handle.cancelled:
+        end.cap = "budget: max_seconds"
+    else:
+        end.reason = end.reason or "cancelled"
     return None
+
+
+def _deadline(ledger: Ledger, aside: bool) -> float:
+    """Say when `max_seconds` are over, on trio's clock, or all of them but the test's share."""
+    most = ledger.budget.max_seconds
+    if most is None:
+        return math.inf
+    return trio.current_time() + most * (1 - TEST_SHARE if aside else 1) - ledger.spend.seconds
 
 
 def _single(error: Exception) -> Exception:

@@ -32,7 +32,7 @@ class Result:
     best: float | None
     """Validation mean of the winner."""
     test: TestResult | None
-    """Baseline and winner on the test rows; None without test rows, or where the run was stopped before."""
+    """Baseline and winner on the test rows; None without test rows, or where the run was stopped before its end."""
     spend: Spend
     reports: tuple[Report, ...] = attrs.field(repr=False)
     stop_reason: str

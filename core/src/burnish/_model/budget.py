@@ -60,6 +60,10 @@ class Budget:
     and a rollout for as dear as the dearest rollout; the first rollout runs alone. What may pass the cap: the first
     calls, where the first rollout makes several at once, and by how much a call is dearer than all before it."""
     max_seconds: float | None = attrs.field(default=None, validator=_cap)
+    """From the start of the search to the end of the test, of which the test's share is the last fifth where `optimize`
+    has test rows. What is in flight when the search's time is over is cancelled, what has landed stays, and the test
+    runs; when its time is over too, there is none. Sync code cannot be cancelled: after five seconds it is left behind.
+    An engine by itself starts no rollout after this time, and cancels none."""
 
     @classmethod
     def unlimited(cls) -> Budget:

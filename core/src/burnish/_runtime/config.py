@@ -75,7 +75,8 @@ class EngineConfig:
     failure_score: float = attrs.field(default=0.0, validator=_finite)
     """The score of a rollout whose program failed; part of the identity of results."""
     rollout_timeout: float | None = attrs.field(default=None, validator=_seconds)
-    """Seconds that the program may take in one rollout; sync code ends at its next model call, or with its result."""
+    """Seconds that the program may take in one rollout; sync code ends at its next model call or with its result, and
+    is left behind where it has not returned five seconds later."""
     preflight: bool = False
     """Run the very first rollout alone, so that a broken set-up costs one call."""
     max_failures_in_row: int | None = attrs.field(default=None, validator=_count)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import attrs
 import trio
 
 from burnish._runtime.log import log
@@ -17,6 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 HOLD_LIMIT = 0.050
 """Seconds that inline code may hold the loop before it is named."""
+
+PATIENCE = 5.0
+"""Seconds that a cancellation waits for sync code to return before it is left behind."""
 
 
 def inline(function: F) -> F:
@@ -43,15 +49,79 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
+@attrs.define(eq=False)
+class _Caller:
+    """Who waits for sync code in a worker thread: the async code that it calls ends when its caller is cancelled."""
+
+    token: trio.lowlevel.TrioToken
+    scopes: set[trio.CancelScope] = attrs.field(factory=set)
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        """End the async code that the thread runs now, and whatever it starts from now on."""
+        self.cancelled = True
+        for scope in self.scopes:
+            scope.cancel()
+
+
+_caller: ContextVar[_Caller | None] = ContextVar("burnish_caller", default=None)
+
+
 async def in_thread(call: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
-    """Run sync code in a worker thread with the caller's context; cancellation waits for it to return.
+    """Run sync code in a worker thread with the caller's context.
+
+    It cannot be interrupted: a cancellation ends the async code that it calls, waits five seconds for it to return, and
+    then leaves it behind; what it gives after that is lost. Where it returns in time, its result counts.
 
     Without a `limiter` nothing waits for a thread: who calls bounds how many run at once. The limiter that trio shares
     would cap them all at 40, and a thread that has the loop run something in a further thread could wait for ever.
     """
-    # in a tuple, as trio refuses what gives a coroutine back: `lambda e, p: judge(e, p)` is fine here
-    (result,) = await trio.to_thread.run_sync(lambda: (call(),), limiter=limiter or trio.CapacityLimiter(1))
-    return result
+    done, caller = trio.Event(), _Caller(trio.lowlevel.current_trio_token())
+    outcomes: list[tuple[T | None, BaseException | None]] = []
+
+    def run() -> None:
+        _caller.set(caller)
+        try:
+            outcomes.append((call(), None))
+        except BaseException as error:
+            outcomes.append((None, error))
+        with suppress(trio.RunFinishedError):
+            caller.token.run_sync_soon(done.set)
+
+    try:
+        await trio.to_thread.run_sync(run, limiter=limiter or trio.CapacityLimiter(1), abandon_on_cancel=True)
+    except trio.Cancelled:
+        caller.cancel()
+        with trio.move_on_after(PATIENCE, shield=True):
+            await done.wait()
+        if not outcomes:
+            log.warning("sync code did not return when it was cancelled and was left behind", seconds=PATIENCE)
+            raise
+    value, error = outcomes.pop()
+    try:
+        if error is not None:
+            raise error
+    finally:
+        del error  # its traceback holds this frame
+    return cast("T", value)
+
+
+async def for_caller(call: Callable[[], Awaitable[T]]) -> T:
+    """Run async code that sync code in a worker thread calls: it is cancelled with whoever waits for that thread."""
+    caller = _caller.get()
+    if caller is None or caller.token is not trio.lowlevel.current_trio_token():
+        return await call()
+    with trio.CancelScope() as scope:
+        caller.scopes.add(scope)
+        if caller.cancelled:
+            scope.cancel()
+        try:
+            return await call()
+        except trio.Cancelled as error:
+            cancelled = error
+        finally:
+            caller.scopes.discard(scope)
+    raise cancelled  # outside of its scope, which would end it: the thread has to see it
 
 
 class Invoker:
@@ -65,8 +135,7 @@ class Invoker:
     def bind(self, function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         """Make an async function of whatever it is; how it has to be called is found out once.
 
-        Sync code runs in a worker thread with the caller's context; it cannot be interrupted, so cancellation waits for
-        it to return. What is called raises what the callable raises.
+        Sync code runs as in `in_thread`. What is called raises what the callable raises.
         """
         if is_async(function):
             return function

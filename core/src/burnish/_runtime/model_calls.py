@@ -16,7 +16,7 @@ import xxhash
 from burnish import abc
 from burnish._model.budget import ZERO, RoleSpend
 from burnish._model.lm import LMRequest, LMResponse, Usage, price
-from burnish._runtime.invoke import in_thread, is_async
+from burnish._runtime.invoke import for_caller, in_thread, is_async
 from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.scope import Account, current_account
 from burnish.errors import (
@@ -125,7 +125,7 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
                 raise
             waited += wait
             if error.retry_after is not None:
-                limiter.pause(wait, first_line(error))
+                limiter.pause(wait, first_line(error).removeprefix(f"{type(error).__name__}: "))
             attempt += 1
             await trio.sleep(wait)
         else:
@@ -272,7 +272,7 @@ def run_from_sync(call: Callable[[], Awaitable[T]]) -> T:
     async def entering() -> T:
         nonlocal entered
         entered = True
-        return await call()
+        return await for_caller(call)
 
     try:
         return trio.from_thread.run(entering)

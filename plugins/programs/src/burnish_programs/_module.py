@@ -7,8 +7,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-import trio
-
 import burnish
 from burnish.errors import UsageError
 from burnish_programs._binding import binding, is_bound, names_of
@@ -50,8 +48,8 @@ class Module:
     async def __call__(self, /, **inputs: Any) -> Any:
         """Run the program; gives what `forward` returns and raises what it raises.
 
-        A sync `forward` runs in a worker thread with this task's context; it cannot be interrupted, so cancellation
-        waits for it to return.
+        A sync `forward` runs in a worker thread with this task's context; a cancellation ends its calls of predictors,
+        and leaves it behind where it has not returned after five seconds.
         """
         if is_bound(self):
             return await self._forward(inputs)
@@ -61,9 +59,7 @@ class Module:
     async def _forward(self, inputs: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.forward):
             return await self.forward(**inputs)
-        # A limiter of its own: a sync module inside a sync module waits for a second thread while it holds the first,
-        # and a shared limiter would deadlock. How many run at once is the engine's business.
-        result = await trio.to_thread.run_sync(lambda: self.forward(**inputs), limiter=trio.CapacityLimiter(1))
+        result = await burnish.in_thread(lambda: self.forward(**inputs))
         return await result if inspect.isawaitable(result) else result
 
     def sync(self, /, **inputs: Any) -> Any:
