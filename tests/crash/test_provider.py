@@ -94,6 +94,17 @@ def test_a_burst_of_429_costs_time_and_no_score(place: Place, headers: dict[str,
         assert [] == form["notes"]
 
 
+def test_a_wait_that_the_provider_asks_for_is_said(place: Place) -> None:
+    """While a run waits for `Retry-After` it says so once, with the seconds and the provider's words."""
+    wait = bad(429, "slow down", {"retry-after": "6"})
+    with Endpoint(lambda n, body, handler: wait if n == 5 else good(body)) as endpoint:
+        configure(place, endpoint.url, test=0)
+        code, _, err = place.run()
+    (line,) = [line for line in err.splitlines() if "slow down" in line]
+    assert "warning: the endpoint asks to wait 6 s (POST " in line
+    assert 0 == code, err
+
+
 def test_prompts_that_are_too_long_are_the_rows_fault(place: Place) -> None:
     """Rows that do not fit the context get the failure score, are asked once each, and are counted for the user."""
 

@@ -129,9 +129,7 @@ async def test_a_run_says_that_it_waits(autojump_clock: Clock) -> None:
     with structlog.testing.capture_logs() as logs:
         outcome = await engine.evaluate(Ambient(act), engine.register(b.Candidate()))
     assert 1.0 == evaluated(outcome).mean()
-    text = (
-        "the endpoint asks to wait 20 s (ModelRateLimitError: 429: slow down); nothing is lost, the run goes on then"
-    )
+    text = "the endpoint asks to wait 20 s (429: slow down); nothing is lost, the run goes on then"
     assert [(text, "paused")] * 2 == [(line["event"], line["kind"]) for line in logs]
     assert [text] == [w.message for w in engine._evaluator.state.warnings]
 
