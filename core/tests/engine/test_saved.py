@@ -155,3 +155,27 @@ def test_a_claim_ends_with_its_block(tmp_path: Path) -> None:
         assert tmp_path == held
     with claimed(None) as nothing:
         assert nothing is None
+
+
+@pytest.mark.parametrize("name", ["burnish.lock", "run.db", "run.db-wal", "best.json"])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_no_file_of_a_run_is_written_through_a_link(tmp_path: Path, name: str, dangling: bool) -> None:
+    """Where a link stands in the place of one, it is refused or replaced: what it points to stays as it was."""
+    run, victim = tmp_path / "run", tmp_path / "victim"
+    run.mkdir()
+    (run / name).symlink_to(victim)
+    if not dangling:
+        victim.write_text("mine")
+    refused = ""
+    try:
+        tune(program(), Tries("0.5"), split(train=1), run_dir=run)
+    except (errors.StoreError, errors.UsageError) as error:
+        refused = str(error)
+    assert dangling is not victim.exists()
+    assert dangling or "mine" == victim.read_text()
+    if name == "burnish.lock":
+        assert f"{run / name} cannot be opened: it is a symbolic link" in refused
+    if name == "run.db":
+        assert "holds a run already" in refused
+    if name == "best.json":
+        assert ("", False) == (refused, (run / name).is_symlink())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -26,12 +27,12 @@ def claimed(run_dir: Path | None) -> Iterator[Path | None]:
         return
     made = not run_dir.exists()
     with _locked(run_dir):
-        if (run_dir / STORE).exists():
+        if os.path.lexists(run_dir / STORE):  # a dangling link too: SQLite would make the file that it points to
             raise UsageError(f"{run_dir} holds a run already; choose another directory")
         try:
             yield run_dir
         finally:
-            if not (run_dir / STORE).exists():
+            if not os.path.lexists(run_dir / STORE):
                 with suppress(OSError):
                     (run_dir / LOCK).unlink()
                     if made:
@@ -43,11 +44,11 @@ def _locked(run_dir: Path) -> Iterator[None]:
     warn_without_locks(run_dir)
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        handle = os.open(run_dir / LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     except OSError as error:
         raise StoreError(
             f"the run directory {run_dir} cannot be made: {error.strerror or error}; choose another", path=str(run_dir)
         ) from error
+    handle = _open_lock(run_dir, os.O_CREAT)
     try:
         # the file may have been taken away by who held it until now: then this lock keeps nobody out
         if not try_lock(handle) or not _is_at(handle, run_dir / LOCK):
@@ -59,9 +60,23 @@ def _locked(run_dir: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def _open_lock(run_dir: Path, flags: int = 0) -> int:
+    """Open the lock file itself: a link in its place would have another file written. Raises `StoreError`."""
+    path = run_dir / LOCK
+    flags |= os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link, which is not followed")
+        return os.open(path, flags, 0o644)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be opened: {error.strerror or error}; choose another run directory", path=str(run_dir)
+        ) from error
+
+
 def _is_at(handle: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(handle), path.stat())
+        return os.path.samestat(os.fstat(handle), path.lstat())
     except OSError:
         return False
 
@@ -70,7 +85,7 @@ def write_lock(run_dir: Path, facts: JsonMap) -> None:
     """Write what the run is made of into its lock file, in place: the file itself is locked."""
     text = json.dumps(facts, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
     try:
-        with open(run_dir / LOCK, "r+", encoding="utf-8") as file:
+        with open(_open_lock(run_dir), "r+", encoding="utf-8") as file:
             file.write(text)
             file.truncate()
             file.flush()
