@@ -233,3 +233,16 @@ def test_the_hash_is_the_same_in_another_process() -> None:
     for name in names:
         here = here.set_demos(name, [dict.fromkeys(reversed(names), 1)]).set_instruction(name, f"Do {name}.")
     assert f"{here.stable_hash} {here.fingerprint}" == run.stdout.strip()
+
+
+def test_other_values_and_a_base_are_part_of_the_content() -> None:
+    """A value by kind and a base change the hash, come back from JSON, and merge; unset they leave it as it was (E21)."""
+    plain = Candidate().set_instruction("answer", "Be brief.")
+    other = plain.set_value("answer", "model", "large")
+    based = attrs.evolve(other, base="00ff")
+    assert 3 == len({plain.stable_hash, other.stable_hash, based.stable_hash})
+    assert {"answer": {"instruction": "Be brief."}} == plain.to_json()
+    assert [plain, other, based] == [candidate_from_json(c.to_json()) for c in (plain, other, based)]
+    assert based == plain.merge(attrs.evolve(Candidate().set_value("answer", "model", "large"), base="00ff"))
+    with pytest.raises(UsageError, match="has `values` that are no object"):
+        candidate_from_json({"answer": {"values": 1}})

@@ -75,8 +75,15 @@ def _demos(rows: Iterable[Mapping[str, Any]] | None) -> tuple[Demo, ...] | None:
     return tuple(row if isinstance(row, Demo) else Demo(row) for row in rows)
 
 
+def _values(value: Mapping[str, Any]) -> Mapping[str, Json]:
+    plain = to_json(value, "values")
+    if not isinstance(plain, dict):
+        raise UsageError(f"an overlay's `values` map kinds to values, not {value!r:.80}")
+    return MappingProxyType(plain)
+
+
 @attrs.frozen
-class Overlay:
+class Overlay(Portable):
     """A partial change of one predictor or text: what is None is left alone.
 
     `demos=[]` removes the demos, `clear_instruction` puts the default instruction back.
@@ -85,6 +92,8 @@ class Overlay:
     instruction: str | None = None
     demos: Sequence[Demo] | None = attrs.field(default=None, converter=_demos)
     clear_instruction: bool = False
+    values: Mapping[str, Json] = attrs.field(factory=dict, converter=_values, kw_only=True)
+    """What else a program lets be changed here, by kind: `{"model": "large"}`. None of it is an instruction or demos."""
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.instruction, (str, type(None))):
@@ -95,7 +104,7 @@ class Overlay:
     @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
-        return self.instruction is None and self.demos is None and not self.clear_instruction
+        return self.instruction is None and self.demos is None and not self.clear_instruction and not self.values
 
     def to_json(self) -> JsonMap:
         """Give the canonical form; what is not set is not in it."""
@@ -106,6 +115,8 @@ class Overlay:
             form["clear_instruction"] = True
         if self.demos is not None:
             form["demos"] = [d.to_json() for d in self.demos]
+        if self.values:
+            form["values"] = dict(self.values)
         return form
 
 
@@ -124,6 +135,8 @@ class Candidate(Portable):
     """
 
     overlays: Mapping[str, Overlay] = attrs.field(factory=dict, converter=_overlays)
+    base: str | None = attrs.field(default=None, kw_only=True)
+    """Hash of the one program that it was made for; None: it fits every program that has its names."""
 
     def __hash__(self) -> int:
         return self.stable_hash
@@ -144,6 +157,11 @@ class Candidate(Portable):
         """Change the demos of `name`; an empty list removes them."""
         return self._put(name, attrs.evolve(self._get(name), demos=tuple(rows)))
 
+    def set_value(self, name: str, kind: str, value: Any) -> Candidate:
+        """Change something of `name` that is neither instruction nor demos: `set_value("answer", "model", "large")`."""
+        overlay = self._get(name)
+        return self._put(name, attrs.evolve(overlay, values={**overlay.values, kind: value}))
+
     def merge(self, later: Candidate) -> Candidate:
         """Put `later` on top: what it sets wins, what it leaves alone stays."""
         merged = self
@@ -154,13 +172,15 @@ class Candidate(Portable):
                 merged = merged.clear_instruction(name)
             if overlay.demos is not None:
                 merged = merged.set_demos(name, overlay.demos)
-        return merged
+            for kind, value in overlay.values.items():
+                merged = merged.set_value(name, kind, value)
+        return attrs.evolve(merged, base=self.base if later.base is None else later.base)
 
     def _get(self, name: str) -> Overlay:
         return self.overlays.get(name, Overlay())
 
     def _put(self, name: str, overlay: Overlay) -> Candidate:
-        return Candidate({**self.overlays, name: overlay})
+        return Candidate({**self.overlays, name: overlay}, base=self.base)
 
     @property
     def is_empty(self) -> bool:
@@ -169,7 +189,8 @@ class Candidate(Portable):
 
     def to_json(self) -> JsonMap:
         """Give the canonical form: what is hashed and what files hold."""
-        return {name: overlay.to_json() for name, overlay in self.overlays.items()}
+        form: JsonMap = {name: overlay.to_json() for name, overlay in self.overlays.items()}
+        return form if self.base is None else {"base": self.base, "overlays": form}
 
     @cached_property
     def stable_hash(self) -> int:
@@ -186,19 +207,27 @@ def candidate_from_json(form: Json) -> Candidate:
     """Read `Candidate.to_json` back. Raises `UsageError` naming the place where the form is wrong."""
     if not isinstance(form, dict):
         raise UsageError(f"a candidate is a JSON object of overlays, not {type(form).__name__}")
+    base, overlays = form.get("base"), form.get("overlays")
+    if form.keys() == {"base", "overlays"} and isinstance(base, str) and isinstance(overlays, dict):
+        return attrs.evolve(candidate_from_json(overlays), base=base)
     return Candidate({name: _overlay_from_json(name, value) for name, value in form.items()})
 
 
 def _overlay_from_json(name: str, form: Json) -> Overlay:
-    if not isinstance(form, dict) or not set(form) <= {"instruction", "clear_instruction", "demos"}:
-        raise UsageError(f"the overlay of `{name}` holds `instruction`, `clear_instruction` and `demos`, nothing else")
+    if not isinstance(form, dict) or not set(form) <= {"instruction", "clear_instruction", "demos", "values"}:
+        raise UsageError(
+            f"the overlay of `{name}` holds `instruction`, `clear_instruction`, `demos` and `values`, nothing else"
+        )
     instruction, demos, clear = form.get("instruction"), form.get("demos"), form.get("clear_instruction", False)
     if not isinstance(instruction, (str, type(None))) or not isinstance(demos, (list, type(None))):
         raise UsageError(f"the overlay of `{name}` has an `instruction` that is no text or `demos` that are no list")
     if not isinstance(clear, bool):
         raise UsageError(f"the overlay of `{name}` has a `clear_instruction` that is neither true nor false")
     rows = None if demos is None else [demo_from_json(d, f"demo {i} of `{name}`") for i, d in enumerate(demos)]
-    return Overlay(instruction=instruction, demos=rows, clear_instruction=clear)
+    values = form.get("values", {})
+    if not isinstance(values, dict):
+        raise UsageError(f"the overlay of `{name}` has `values` that are no object")
+    return Overlay(instruction=instruction, demos=rows, clear_instruction=clear, values=values)
 
 
 def demo_from_json(form: Json, where: str = "a demo") -> Demo:

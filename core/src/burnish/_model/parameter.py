@@ -8,6 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from burnish._model.candidate import Demo, Overlay
+from burnish._model.canonical import Json
 
 ParameterKind = Literal["predictor", "text"]
 
@@ -40,6 +41,8 @@ class Parameter:
     outputs: tuple[FieldInfo, ...] = ()
     placeholders: tuple[str, ...] = ()
     """Names that the text holds as `{{name}}`; a change must keep each of them."""
+    values: Mapping[str, tuple[Json, ...]] = attrs.field(factory=dict)
+    """What else an overlay's `values` may change here: the choices by kind, none for any value."""
 
     takes_demos: bool = attrs.field()
     """Whether an overlay may set demos here: by default where the kind is `predictor`."""
