@@ -15,7 +15,7 @@ from burnish._model import events, outcome, trace
 from burnish._model.budget import RoleSpend, Spend
 from burnish._model.candidate import Candidate, Demo, Overlay
 from burnish._model.codec import dumps, loads
-from burnish._model.evals import Eval
+from burnish._model.evals import LARGEST, Eval
 from burnish._model.lm import LMResponse, Message, Usage
 from burnish._model.parameter import PredictState
 from burnish.errors import StoreError
@@ -33,7 +33,8 @@ scalars: st.SearchStrategy[Any] = st.none() | st.booleans() | st.integers() | nu
 jsons: st.SearchStrategy[Any] = scalars | st.lists(scalars, max_size=2) | st.dictionaries(texts, scalars, max_size=2)
 maps = st.dictionaries(texts, jsons, max_size=2)
 money = st.decimals(allow_nan=False, allow_infinity=False)
-evals = st.builds(Eval, numbers, st.none() | texts, st.dictionaries(texts, numbers, max_size=2))
+scores = st.floats(-LARGEST, LARGEST)
+evals = st.builds(Eval, scores, st.none() | texts, st.dictionaries(texts, scores, max_size=2))
 usages = st.builds(Usage, input_tokens=counts, output_tokens=counts, cached_tokens=counts)
 role_spends = st.builds(RoleSpend, requests=counts, usage=usages, cost=money, unpriced=counts)
 calls = st.dictionaries(texts, role_spends, max_size=2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from burnish._model.evals import Eval, average_score
+from burnish._model.evals import LARGEST, Eval, average_score
+from burnish._model.matrix import Cell
 from burnish.errors import UsageError
 
 
@@ -22,6 +24,19 @@ def test_an_objective_is_finite_too() -> None:
     """The error names the objective."""
     with pytest.raises(UsageError, match="objective `recall`"):
         Eval(1.0, objectives={"recall": float("nan")})
+
+
+@pytest.mark.parametrize("score", [1e308, -1e308, 1.1e150, 10**200])
+def test_a_score_has_a_bound(score: float) -> None:
+    """Scores that would add up to infinity are refused by name; up to the bound, sums and squares stay finite."""
+    with pytest.raises(UsageError, match=r"the score is .*; beyond 1e\+150 sums overflow: scale it"):
+        Eval(score)
+    with pytest.raises(UsageError, match=r"objective `recall` is .*; beyond 1e"):
+        Eval(1.0, objectives={"recall": score})
+    largest = [Eval(LARGEST), Eval(-LARGEST), Eval(LARGEST)] * 1000
+    assert LARGEST / 3 == pytest.approx(average_score(largest))
+    cell = Cell(dict(enumerate(largest)))
+    assert (True, True) == (math.isfinite(cell.total_squares), math.isfinite(cell.variance or math.nan))
 
 
 def test_scores_become_floats() -> None:

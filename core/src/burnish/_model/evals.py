@@ -11,6 +11,9 @@ import attrs
 from burnish._model.portable import Portable
 from burnish.errors import UsageError
 
+LARGEST = 1e150
+"""Scores lie within plus and minus this: sums of them and of their squares stay finite, over any number of rows."""
+
 
 def _finite(name: str, value: object) -> float:
     if isinstance(value, bool):
@@ -23,6 +26,8 @@ def _finite(name: str, value: object) -> float:
         number = math.inf if value > 0 else -math.inf
     if not math.isfinite(number):
         raise UsageError(f"{name} is {number}; a score must be finite, so that no comparison can go wrong")
+    if abs(number) > LARGEST:
+        raise UsageError(f"{name} is {number}; beyond {LARGEST:g} sums overflow: scale it, to 0 to 1 at best")
     return number
 
 
@@ -38,8 +43,8 @@ def _objectives(value: Mapping[str, object]) -> Mapping[str, float]:
 class Eval(Portable):
     """A score, an optional text that explains it, and optional named objectives.
 
-    Scores are 0 to 1 by convention and higher is better; a score that is not finite is refused here, so it can never
-    reach a comparison (seed 002; E40, E57).
+    Scores are 0 to 1 by convention and higher is better; a score that is not finite, or beyond 1e150, is refused here,
+    so it can never reach a comparison (seed 002; E40, E57).
     """
 
     score: float = attrs.field(converter=_score)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import attrs
 
 from burnish._model.budget import Budget
+from burnish._model.evals import LARGEST
 from burnish.errors import UsageError
 
 DEFAULT_EVAL_CONCURRENCY = 16
@@ -41,9 +42,9 @@ def _salt(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         _refuse(attribute, "a whole number from 0 to 2**64 - 1, as a key holds 16 hex digits of it", value)
 
 
-def _finite(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if not _is_finite(value):
-        _refuse(attribute, "a finite number, as scores are", value)
+def _score(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if not _is_finite(value) or abs(value) > LARGEST:
+        _refuse(attribute, f"a finite number within {LARGEST:g}, as scores are", value)
 
 
 def _seconds(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -72,7 +73,7 @@ class EngineConfig:
     """Folded into every key, 64 bits: change it for what burnish cannot see."""
     keep_traces: KeepTraces = attrs.field(default="none", validator=_choice)
     """Whether served rollouts come with their trace."""
-    failure_score: float = attrs.field(default=0.0, validator=_finite)
+    failure_score: float = attrs.field(default=0.0, validator=_score)
     """The score of a rollout whose program failed; part of the identity of results."""
     rollout_timeout: float | None = attrs.field(default=None, validator=_seconds)
     """Seconds that the program may take in one rollout; sync code ends at its next model call or with its result, and
