@@ -90,6 +90,7 @@ class Metric(Protocol):
     Optional: `evaluate_spans(example, prediction, trace)` gives `(span id, Eval)` pairs, called once a rollout after
     `evaluate`; `fingerprint: str` names the code's identity; `maximum: float` is the best score there is.
     Either method may be sync or async; a sync one runs in a worker thread unless marked with `burnish.inline`.
+    Rows and predictions that are plain containers come as copies; objects are shared by all rollouts: only read them.
     """
 
     def evaluate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,10 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (raising(Hostile()), "the metric raised Hostile"),
     (raising(ValueError("\x00 \ud83d <b>")), "the metric raised ValueError: \x00"),
     (raising(SystemExit(1)), "the metric raised SystemExit: 1"),
+    (raising(asyncio.CancelledError("gone")), "the metric raised CancelledError: gone"),
+    (raising(GeneratorExit()), "the metric raised GeneratorExit"),
+    (raising(BaseExceptionGroup("two", [SystemExit(1), asyncio.CancelledError()])), "raised BaseExceptionGroup: two"),
+    (lambda: 1e308, "the metric returned 1e+308: the score is 1e+308; beyond 1e+150 sums overflow: scale it"),
 ]
 
 
@@ -233,6 +238,7 @@ JUDGE_FAULTS = [
     (errors.ModelServerError("502"), RolloutStatus.INFRASTRUCTURE_FAILED),
     (errors.ModelRefusedError("not this text"), RolloutStatus.INFRASTRUCTURE_FAILED),
     (errors.BudgetExceededError("no room", cap="max_requests"), RolloutStatus.REJECTED),
+    (ConnectionResetError("the judge's own client"), RolloutStatus.INFRASTRUCTURE_FAILED),
 ]
 
 

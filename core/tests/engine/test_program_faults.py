@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import errno
+import socket
+import ssl
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +16,7 @@ import trio.testing
 
 import burnish as b
 from burnish import Complete, EngineConfig, EvalEngine, RolloutStatus, errors
-from burnish._runtime.rollout import blame
+from burnish._runtime.blame import blame
 from burnish.abc import ModelLimits
 from burnish.testing import ScriptedModel
 
@@ -45,7 +50,15 @@ async def test_one_failing_row_in_ten_loses_none_of_the_nine() -> None:
     assert RolloutStatus.AGENT_FAILED is again.rollouts[4].status
 
 
-MODEL_FAULTS = [
+def client_error(name: str, base: str = "ClientError", status: int | None = None) -> Exception:
+    """Make an error as a client's library has it: known by the names of its classes, or by its response."""
+    error: Exception = type(name, (type(base, (Exception,), {}),), {})("no answer")
+    if status is not None:
+        error.response = SimpleNamespace(status_code=status)  # type: ignore[attr-defined]
+    return error
+
+
+FAULTS: list[tuple[BaseException, RolloutStatus]] = [
     (errors.ModelConnectionError("no route"), RolloutStatus.INFRASTRUCTURE_FAILED),
     (errors.ModelTimeoutError("too slow"), RolloutStatus.INFRASTRUCTURE_FAILED),
     (errors.ModelServerError("502"), RolloutStatus.INFRASTRUCTURE_FAILED),
@@ -56,18 +69,37 @@ MODEL_FAULTS = [
     (errors.ModelRefusedError("no"), RolloutStatus.AGENT_FAILED),
     (errors.ParseError("no answer", raw="gibberish"), RolloutStatus.AGENT_FAILED),
     (SystemExit(3), RolloutStatus.AGENT_FAILED),
+    (asyncio.CancelledError("an asyncio task was cancelled"), RolloutStatus.AGENT_FAILED),
+    (GeneratorExit(), RolloutStatus.AGENT_FAILED),
+    (BaseExceptionGroup("two", [SystemExit(3), ValueError("a bug")]), RolloutStatus.AGENT_FAILED),
+    (FileNotFoundError(2, "no prompt.txt"), RolloutStatus.AGENT_FAILED),
+    (PermissionError(13, "no"), RolloutStatus.AGENT_FAILED),
+    (OSError(28, "no space left"), RolloutStatus.AGENT_FAILED),
+    (client_error("HTTPStatusError", status=404), RolloutStatus.AGENT_FAILED),
+    (ConnectionRefusedError(111, "refused"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (TimeoutError("timed out"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (trio.TooSlowError(), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (OSError(errno.ENETUNREACH, "network unreachable"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (socket.gaierror(-2, "name not known"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (ssl.SSLCertVerificationError("self-signed"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (client_error("ConnectTimeout", "TimeoutException"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (client_error("APITimeoutError", "APIConnectionError"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (client_error("ServerDisconnectedError", "ClientConnectionError"), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (client_error("HTTPStatusError", status=503), RolloutStatus.INFRASTRUCTURE_FAILED),
+    (client_error("RateLimitError", status=429), RolloutStatus.INFRASTRUCTURE_FAILED),
 ]
 
 
-@pytest.mark.parametrize(("error", "status"), MODEL_FAULTS, ids=lambda value: getattr(type(value), "__name__", ""))
+@pytest.mark.parametrize(("error", "status"), FAULTS, ids=lambda value: getattr(type(value), "__name__", ""))
 @pytest.mark.parametrize("form", ["bare", "wrapped", "handled", "grouped"])
 async def test_who_is_to_blame(error: BaseException, status: RolloutStatus, form: str) -> None:
     """E86: what the transport did is unscored, not cached; what the candidate did is a verdict, whatever wraps it."""
+    verdict = status is RolloutStatus.AGENT_FAILED
 
     async def act(q: Any, instruction: str) -> Any:
-        if form == "wrapped" and isinstance(error, errors.ModelError):
+        if form == "wrapped" and (not verdict or isinstance(error, errors.ModelError)):
             raise RuntimeError("the client failed") from error
-        if form == "handled" and isinstance(error, errors.ModelError):
+        if form == "handled" and (not verdict or isinstance(error, errors.ModelError)):
             try:
                 raise error
             except Exception:
@@ -79,7 +111,6 @@ async def test_who_is_to_blame(error: BaseException, status: RolloutStatus, form
     program, engine = Ambient(act), EvalEngine(rows(2), always)
     index = engine.register(b.Candidate())
     evaluation = evaluated(await engine.evaluate(program, index))
-    verdict = status is RolloutStatus.AGENT_FAILED
     assert [status] * 2 == [r.status for r in evaluation.rollouts]
     assert ([0.0] * 2 if verdict else [None] * 2) == evaluation.scores()
     assert (0.0 if verdict else None) == evaluation.mean()

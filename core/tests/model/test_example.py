@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import Any, NamedTuple
 
 import attrs
 import pytest
 
 from burnish._model.canonical import Json, fingerprint, hash64
-from burnish._model.example import make_examples
+from burnish._model.example import make_examples, own
 from burnish.errors import RowError, UsageError
 
 
@@ -52,7 +52,7 @@ def test_a_row_may_have_any_form(row: Any) -> None:
     content: Json = {"question": "2+2?", "answer": 4}
     assert content == example.data
     assert (hash64(content), fingerprint(content)) == (example.uid, example.fingerprint)
-    assert row is example.row
+    assert (row, type(row)) == (example.row, type(example.row))
     assert ("2+2?", 4) == (example.value("question"), example.value("answer"))
 
 
@@ -112,3 +112,41 @@ def test_only_the_first_side_of_a_pair_goes_into_a_program() -> None:
     assert {"question": "2+2?"} == pair.inputs()
     (row,) = make_examples([{"question": "2+2?", "answer": 4}])
     assert {"question": "2+2?", "answer": 4} == row.inputs()
+
+
+def test_an_example_owns_its_row() -> None:
+    """What the caller writes into a row afterwards does not get under the identity of what it was."""
+    row = {"q": ["a"], "more": ({"deep": [1]},)}
+    (example,) = make_examples([row])
+    row["q"].append("b")  # type: ignore[attr-defined]
+    row["more"][0]["deep"].append(2)  # type: ignore[index]
+    assert {"q": ["a"], "more": ({"deep": [1]},)} == example.row
+
+
+def test_own_copies_plain_containers_alone() -> None:
+    """Containers keep their types and get copies all the way down; objects, and what contains itself, are shared."""
+    shared = DataRow("2+2?", 4)
+    value: Any = {
+        "list": [[1], {"a": [2]}],
+        "ordered": OrderedDict(b=[3], a=4),
+        "default": defaultdict(list, {"x": [5]}),
+        "named": NamedRow([6], 7),  # type: ignore[arg-type]
+        "object": shared,
+    }
+    copied = own(value)
+    assert value == copied
+    assert [type(v) for v in value.values()] == [type(v) for v in copied.values()]
+    assert shared is copied["object"]
+    copied["list"][1]["a"].append(0)
+    copied["ordered"]["b"].append(0)
+    copied["default"]["x"].append(0)
+    copied["named"].question.append(0)
+    assert ([2], [3], [5], [6]) == (
+        value["list"][1]["a"],
+        value["ordered"]["b"],
+        value["default"]["x"],
+        value["named"].question,
+    )
+    ring: list[Any] = []
+    ring.append(ring)
+    assert ring is own(ring)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ class Example:
     """One row: as the user gave it, and as plain data."""
 
     row: Any
-    """The user's own object: what the metric gets."""
+    """The row as the user gave it. Programs and metrics get what `own` makes of it, once a rollout."""
     data: Mapping[str, Json]
     """The row's fields as JSON; of a pair `(inputs, outputs)` both sides, outputs last."""
     uid: int
@@ -45,10 +46,43 @@ class Example:
 def make_examples(rows: Iterable[Any]) -> tuple[Example, ...]:
     """Make examples of rows: mappings, attrs, dataclass or namedtuple instances, or `(inputs, outputs)` pairs of those.
 
-    Raises `RowError` with the row's index where a row has no canonical form: such rows would share an identity and
-    with it each other's scores (E2).
+    Plain containers are copied, so that what is written into them later does not reach results that stand under the
+    old content. Raises `RowError` with the row's index where a row has no canonical form: such rows would share an
+    identity and with it each other's scores (E2).
     """
     return tuple(_example(i, row) for i, row in enumerate(rows))
+
+
+def own(value: Any) -> Any:
+    """Copy plain containers (`dict`, `list`, `tuple`, named tuples, `OrderedDict`, `defaultdict`) all the way down.
+
+    Whatever else there is stays shared: nobody but its author knows how an object is copied, so code that writes into
+    objects of its own (instances of attrs and dataclasses, too) changes them for everyone.
+    """
+    try:
+        return _own(value)
+    except RecursionError:  # it contains itself, or nearly so: no row does
+        return value
+
+
+def _own(value: Any) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is dict:
+        return {k: _own(v) for k, v in value.items()}
+    if kind is list:
+        return [_own(v) for v in value]
+    if kind is tuple:
+        return tuple([_own(v) for v in value])
+    if kind is OrderedDict or kind is defaultdict:
+        mine = value.copy()
+        for key, item in value.items():
+            mine[key] = _own(item)
+        return mine
+    if isinstance(value, tuple) and hasattr(kind, "_make"):
+        return kind._make([_own(v) for v in value])
+    return value
 
 
 def _example(index: int, row: Any) -> Example:
@@ -60,7 +94,7 @@ def _example(index: int, row: Any) -> Example:
     data = {name: value for side in sides for name, value in side.items()}
     # of a pair both sides count, apart: where they share a name, the merged data has lost the input's value
     identity: Json = [*sides] if pair else data
-    return Example(row=row, data=data, uid=hash64(identity), fingerprint=fingerprint(identity))
+    return Example(row=own(row), data=data, uid=hash64(identity), fingerprint=fingerprint(identity))
 
 
 def _is_pair(row: Any) -> bool:

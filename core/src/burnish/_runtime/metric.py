@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from burnish._model.evals import Eval
-from burnish._model.example import Example
+from burnish._model.example import Example, own
 from burnish._model.trace import Trace
+from burnish._runtime.blame import stops
 from burnish._runtime.codeprint import CodePrint, code_print
 from burnish._runtime.invoke import Invoker
 from burnish.abc import MetricInfo
@@ -38,12 +39,19 @@ class MetricRunner:
         return self.code_print.fingerprint
 
     async def evaluate(self, example: Example, prediction: Any, trace: Trace) -> Eval:
-        """Score one rollout. Raises `MetricError` where the metric raises or returns no finite score."""
+        """Score one rollout. Raises `MetricError` where the metric raises or returns no finite score.
+
+        The metric gets copies of row and prediction, as far as they are plain containers (`own`): what it writes into
+        them is seen by nobody.
+        """
         extra = {"trace": trace} if self._takes_trace == "keyword" else {}
         args = (trace,) if self._takes_trace == "positional" else ()
         try:
-            value = await self._evaluate(example.row, prediction, *args, **extra)
-        except (Exception, SystemExit) as error:
+            value = await self._evaluate(own(example.row), own(prediction), *args, **extra)
+        except BaseException as error:
+            stop = stops(error)
+            if stop is not None:
+                raise stop from None
             raise MetricError(f"the metric raised {first_line(error)}") from error
         return as_eval(value)
 
@@ -52,9 +60,12 @@ class MetricRunner:
         if self._spans is None:
             return {}
         try:
-            given = await self._spans(example.row, prediction, trace)
+            given = await self._spans(own(example.row), own(prediction), trace)
             pairs = dict(given.items() if isinstance(given, Mapping) else given)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            stop = stops(error)
+            if stop is not None:
+                raise stop from None
             raise MetricError(
                 f"the metric's evaluate_spans raised {first_line(error)}; it returns (span id, Eval) pairs"
             ) from error

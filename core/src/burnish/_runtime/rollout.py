@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -15,28 +15,16 @@ from burnish import abc
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, NotCanonicalError, hex64, to_json
 from burnish._model.evals import Eval
-from burnish._model.example import Example
+from burnish._model.example import Example, own
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._model.trace import Trace, TraceMeta, TraceOutcome
+from burnish._runtime.blame import VERDICTS, blame, of_network, stops
 from burnish._runtime.capture import data_map, recording, unrecorded
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.limiter import Limits
 from burnish._runtime.metric import MetricRunner
 from burnish._runtime.scope import Account, Injection, accounted, injected
-from burnish.errors import (
-    BudgetExceededError,
-    ContextLengthError,
-    MetricError,
-    ModelError,
-    ModelRefusedError,
-    UsageError,
-    first_line,
-    text_of,
-    unwrap,
-)
-
-_VERDICTS = (ContextLengthError, ModelRefusedError)
-"""Errors of the model that are the candidate's or the row's doing."""
+from burnish.errors import BudgetExceededError, MetricError, ModelError, UsageError, first_line, text_of
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -151,11 +139,13 @@ class RolloutJob:
             scope = None if around.timeout is None else trio.move_on_after(around.timeout)
             try:
                 with nullcontext() if scope is None else scope:
-                    self.prediction = await around.target.run(self.inputs, self.candidate)
-            except (Exception, SystemExit) as error:
+                    # its own copies: what it writes into a row, or later into its answer, is no other rollout's
+                    self.prediction = own(await around.target.run(own(self.inputs), self.candidate))
+            except BaseException as error:
+                stop = stops(error)
+                if stop is not None:  # of a group: the program may have failed on its way out
+                    raise stop from None
                 failed = self._failure(error, handled)
-            except BaseExceptionGroup as group:  # cancelled, and the program failed on its way out
-                raise group.subgroup(lambda e: not isinstance(e, (Exception, BaseExceptionGroup))) or group from None
             if failed is not None:
                 await trio.lowlevel.checkpoint_if_cancelled()  # what fails while it is cancelled is no verdict
             if scope is not None and (scope.cancelled_caught or (failed is not None and scope.cancel_called)):
@@ -198,7 +188,7 @@ class RolloutJob:
             cause = blame(error, handled)
             if isinstance(cause, BudgetExceededError):
                 draft.fault = _fault(cause, "budget")
-            elif isinstance(cause, ModelError):
+            elif isinstance(cause, ModelError) or of_network(cause):
                 draft.fault = _fault(cause, "model")
             else:
                 draft.fault = Fault(type="MetricError", message=str(error), where="metric")
@@ -214,44 +204,16 @@ class RolloutJob:
         error = blame(raised, handled)
         if isinstance(error, BudgetExceededError):
             return RolloutRecord(status=RolloutStatus.REJECTED, fault=_fault(error, "budget"))
-        if isinstance(error, ModelError) and not isinstance(error, _VERDICTS):
+        if isinstance(error, ModelError) and not isinstance(error, VERDICTS):
             return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(error, "model"))
+        if not isinstance(error, ModelError) and of_network(error):  # of a client of the program's own
+            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(error))
         if isinstance(error, UsageError) and not isinstance(error, ModelError):
             return RolloutRecord(status=RolloutStatus.REJECTED, fault=attrs.evolve(_fault(error), fatal=True))
         text = f"The program failed: {first_line(error, 2000)}"
         return RolloutRecord(
             status=RolloutStatus.AGENT_FAILED, eval=Eval(self.around.failure_score, text), fault=_fault(error)
         )
-
-
-def blame(error: BaseException, handled: BaseException | None = None) -> BaseException:
-    """Find the error that says whose fault it was: of what is grouped, given as cause or was being handled.
-
-    A program that lets two calls run at once raises them as a group, and many wrap what their client raised, with
-    `from error` or without: neither makes a broken connection the candidate's fault. `raise ... from None` says that
-    the error stands alone. What was `handled` before the program began has no part in it.
-    """
-    inside = list(_inside(error, handled))
-    capped = [one for one in inside if isinstance(one, BudgetExceededError)]
-    model = [one for one in inside if isinstance(one, ModelError)]
-    transport = [one for one in model if not isinstance(one, _VERDICTS)]
-    return next(iter([*capped, *transport, *model]), unwrap(error))
-
-
-def _inside(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
-    """Give an error and those behind it, each once, the nearest first."""
-    behind, seen = [error], set() if handled is None else {id(handled)}
-    while behind:
-        one = behind.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        before = one.__cause__
-        if before is None and not one.__suppress_context__:
-            before = one.__context__
-        behind += [] if before is None else [before]
-        behind += reversed(one.exceptions) if isinstance(one, BaseExceptionGroup) else []
 
 
 def _fault(error: BaseException, where: str = "program") -> Fault:
