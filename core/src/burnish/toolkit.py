@@ -15,7 +15,6 @@ from burnish._toolkit.demos import label_of as label_of
 from burnish._toolkit.demos import labeled_demos as labeled_demos
 from burnish._toolkit.demos import row_label as row_label
 from burnish._toolkit.demos import with_demos as with_demos
-from burnish._toolkit.harvest import accepts as accepts
 from burnish._toolkit.harvest import harvest as harvest
 from burnish._toolkit.harvest import success_bar as success_bar
 from burnish._toolkit.rows import Separation as Separation

@@ -126,9 +126,4 @@ def test_success_is_a_bar_never_truthiness(
     score: float, threshold: float | None, maximum: float | None, expected: bool
 ) -> None:
     """The threshold, else the metric's maximum, else 1.0: in DSPy any score but zero is a success without one."""
-    assert expected is toolkit.accepts(Eval(score), threshold, maximum)
-
-
-def test_what_is_unscored_is_no_success() -> None:
-    """A rollout without an eval is no verdict, at any threshold."""
-    assert not toolkit.accepts(None, threshold=-1.0)
+    assert expected is (score >= toolkit.success_bar(threshold, maximum))

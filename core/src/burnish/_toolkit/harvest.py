@@ -9,7 +9,6 @@ import attrs
 
 from burnish._model.candidate import Demo
 from burnish._model.canonical import fingerprint
-from burnish._model.evals import Eval
 from burnish._model.example import Example
 from burnish._model.outcome import RolloutOutcome, RolloutStatus
 from burnish._model.parameter import Parameter
@@ -29,11 +28,6 @@ def success_bar(threshold: float | None = None, maximum: float | None = None) ->
     if threshold is not None:
         return threshold
     return DEFAULT_MAXIMUM if maximum is None else maximum
-
-
-def accepts(eval: Eval | None, threshold: float | None = None, maximum: float | None = None) -> bool:
-    """Say whether an eval is a success: scored, and at least `success_bar(threshold, maximum)`."""
-    return eval is not None and eval.score >= success_bar(threshold, maximum)
 
 
 @attrs.frozen(kw_only=True)

@@ -79,29 +79,18 @@ class _Pass:
         self.ended = "" if wanted.enough > 0 else "enough"
         self._engine, self._problem, self._teacher, self._wanted = engine, problem, teacher, wanted
         self._outcomes: list[RolloutOutcome] = []
+        self._demos: Mapping[str, tuple[Demo, ...]] = {}
+        self._called: set[str] = set()
         self._asked: dict[int, None] = {}
         self._accepted: dict[int, None] = {}
         self._ran = 0
         self._errors = 0
         self._first_error = ""
 
-    def demos(self) -> dict[str, tuple[Demo, ...]]:
-        """Give the accepted demos so far, in the order of acceptance."""
-        return harvest(
-            self._outcomes,
-            self._problem.examples,
-            self._problem.parameters,
-            min_score=self._wanted.min_score,
-            order="first",
-            one_per_rollout=True,
-        )
-
     def missing(self) -> int:
         """Count the demos that the predictor with the fewest still lacks, of those that were called at all."""
-        called = {span.component for o in self._outcomes if o.trace is not None for span in o.trace.spans}
-        demos = self.demos()
-        have = [len(demos.get(n, ())) for n, p in self._problem.parameters.items() if p.takes_demos and n in called]
-        return max(0, self._wanted.enough - min(have, default=0))
+        called = [n for n, p in self._problem.parameters.items() if p.takes_demos and n in self._called]
+        return max(0, self._wanted.enough - min((len(self._demos.get(name, ())) for name in called), default=0))
 
     async def wave(self, rows: Sequence[int]) -> None:
         """Try some rows, and those that failed again, until the rounds are used up or the pass ends."""
@@ -125,6 +114,14 @@ class _Pass:
                 refused = f"budget: {outcome.cap}"
         self._ran += sum(not rollout.cached for e in evaluations for rollout in e.rollouts)
         failed = [e.rollouts[0].example for e in evaluations if not self._take(e.rollouts[0])]
+        self._demos = harvest(
+            self._outcomes,
+            self._problem.examples,
+            self._problem.parameters,
+            min_score=self._wanted.min_score,
+            order="first",
+            one_per_rollout=True,
+        )
         self._end(refused)
         return failed
 
@@ -135,6 +132,7 @@ class _Pass:
             return False
         self._outcomes.append(outcome)
         self._asked[outcome.example] = None
+        self._called.update(span.component for span in (outcome.trace.spans if outcome.trace else ()))
         if outcome.status is not RolloutStatus.SUCCEEDED:
             self._errors += 1
             self._first_error = self._first_error or str(fault or outcome.status)
@@ -156,7 +154,7 @@ class _Pass:
     def result(self) -> Taught:
         """Give what was found."""
         return Taught(
-            demos=self.demos(),
+            demos=self._demos,
             asked=len(self._asked),
             accepted=tuple(self._accepted),
             errors=self._errors,

@@ -43,7 +43,7 @@ class Knobs:
     max_bootstrapped_demos: int = attrs.field(default=4, validator=at_least(0))
     """Demos made by the teacher, at most, for each predictor."""
     max_labeled_demos: int = attrs.field(default=16, validator=at_least(0))
-    """Demos of both sorts, at most: labeled rows fill up what the teacher did not make."""
+    """Labeled rows fill up to so many demos of both sorts; 0: there are none but the teacher's."""
     max_rounds: int = attrs.field(default=1, validator=at_least(1))
     """How often the teacher tries a row; each try is another sample, so it helps at a temperature above 0 only."""
     metric_threshold: float | None = attrs.field(default=None, validator=finite_or_none)
