@@ -81,6 +81,7 @@ from burnish._runtime.scope import models as models
 from burnish._runtime.target import CandidateUndo as CandidateUndo
 from burnish._runtime.target import apply_candidate as apply_candidate
 from burnish._runtime.target import as_target as as_target
+from burnish._runtime.target import check_overlay as check_overlay
 from burnish._runtime.target import restore_candidate as restore_candidate
 from burnish._runtime.target import signature_inputs as signature_inputs
 from burnish.abc import Environment as Environment

@@ -10,6 +10,7 @@ import pytest
 
 import burnish as b
 from burnish import BudgetExhausted, Complete, EngineConfig, EvalEngine, Promoted, Rejected, Undecided
+from burnish._runtime.target import check_candidate, check_overlay
 from burnish.abc import InputField
 from burnish.errors import RowError, UnknownIndexError, UnknownParameterError, UsageError
 
@@ -274,10 +275,19 @@ async def test_a_row_that_the_program_cannot_take_is_refused() -> None:
         assert (1, "q", 0) == (caught.value.row, caught.value.field, engine.spend.metric_calls)
 
 
+def test_values_that_are_not_offered_are_refused() -> None:
+    """An overlay changes only what its parameter offers: a kind that it names, and one of the choices if it has any."""
+    parameter = b.Parameter(name="answer", values={"model": ("small", "large"), "note": ()})
+    for kind, value in (("model", "large"), ("note", 5)):
+        check_overlay(parameter, b.Overlay(values={kind: value}))
+    with pytest.raises(UsageError, match="`answer` takes no `model` 'huge'; it offers 'small', 'large'"):
+        check_overlay(parameter, b.Overlay(values={"model": "huge"}))
+    with pytest.raises(UsageError, match="`answer` takes no `tone` 'dry'; it offers 'model', 'note'"):
+        check_overlay(parameter, b.Overlay(values={"tone": "dry"}))
+
+
 def test_demos_for_a_text_are_refused() -> None:
     """A text parameter has no demos: a candidate that gives it some would be scored as if it had not."""
-    from burnish._runtime.target import check_candidate
-
     program = Ambient(echo)
     program.parameters = lambda: {"answer": b.Parameter(name="answer", kind="text")}  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="`answer` is a text and takes no demos"):

@@ -15,7 +15,7 @@ from burnish._runtime.scope import Injection, injected
 from burnish.abc import Layout
 from burnish.errors import ParseError, UnknownParameterError, UsageError
 from burnish.testing import NearestDemoModel, ScriptedModel
-from burnish_programs import PromptFile, PromptProgram, models
+from burnish_programs import ModuleTarget, PromptFile, PromptProgram, models
 from burnish_programs._template import Template
 
 TEXT = "Which category?\n\n{{gloss}}\r\n\t{{ not }} {{{gloss}}} {\"a\": {{n}}} {{a.b}} {{}} \n"
@@ -91,23 +91,27 @@ async def test_candidate_replaces_the_text() -> None:
 
 
 async def test_a_lost_placeholder_is_refused_before_anything_is_spent() -> None:
-    """A text that has lost a placeholder names it; unknown names and stray demos are refused as well."""
+    """Whether it is evaluated, installed or written: the one error, which names what is lost; unknown names too."""
     prompt = PromptProgram("{{q}} {{r}}", model=ScriptedModel([]))
-    target = burnish.as_target(prompt)
-    check = target.check  # type: ignore[attr-defined]
-    for text in ("only {{q}}", "{{q}} {{ r }}"):
-        with pytest.raises(UsageError, match=r"`prompt` has lost `\{\{r\}\}`"):
-            check(Candidate().with_instruction("prompt", text))
-    with pytest.raises(UsageError, match="lost"):
-        prompt.set_state(burnish.PredictState(instruction="none"))
-    with pytest.raises(UnknownParameterError):
-        check(Candidate().with_instruction("promt", "{{q}} {{r}}"))
-    check(Candidate().with_instruction("prompt", "{{r}}{{q}}").set_demos("prompt", [{"q": 1, "r": 2, "output": 3}]))
+    target = ModuleTarget(prompt)
     engine = burnish.EvalEngine([{"q": 1, "r": 2}], lambda *_: 1.0)
-    lost = engine.register(Candidate().with_instruction("prompt", "{{q}}"))
-    with pytest.raises(UsageError, match="lost"):
-        await engine.evaluate(prompt, lost)
-    assert 0 == engine.spend.metric_calls
+    for text in ("only {{q}}", "{{q}} {{ r }}"):
+        lost = Candidate().with_instruction("prompt", text)
+        message = "the new text of `prompt` has lost `{{r}}`: rows could not reach the model"
+        for take in (target.install, lambda c: prompt.set_state(burnish.PredictState().updated(c.overlays["prompt"]))):
+            with pytest.raises(UsageError) as caught:
+                take(lost)
+            assert message == str(caught.value)
+        with pytest.raises(UsageError) as caught:
+            await engine.evaluate(prompt, engine.register(lost))
+        assert message == str(caught.value)
+    unknown = Candidate().with_instruction("promt", "{{q}} {{r}}")
+    with pytest.raises(UnknownParameterError):
+        target.install(unknown)
+    with pytest.raises(UnknownParameterError):
+        await engine.evaluate(prompt, engine.register(unknown))
+    assert (burnish.PredictState(), 0) == (prompt.get_state(), engine.spend.metric_calls)
+    target.install(Candidate().with_instruction("prompt", "{{r}}{{q}}").set_demos("prompt", [{"q": 1, "output": 3}]))
 
 
 def test_parameter_is_a_text_that_takes_demos() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import attrs
 
 from burnish import abc
-from burnish._model.candidate import Candidate
+from burnish._model.candidate import Candidate, Overlay
 from burnish._model.canonical import fingerprint
 from burnish._model.example import Example
 from burnish._model.parameter import Parameter, PredictState
@@ -59,25 +59,38 @@ class MutableTarget(Protocol):
 def check_candidate(target: abc.Target, candidate: Candidate) -> None:
     """Refuse a candidate that the program cannot take, before anything is spent.
 
-    Raises `UnknownParameterError` for a name that the program does not have, `UsageError` for demos on a text, a lost
-    placeholder, or whatever else the target's own `check` refuses.
+    Raises `UnknownParameterError` for a name that the program does not have, what `check_overlay` raises, and what the
+    target's own `check` raises, where it has one.
     """
     if candidate.is_empty:
         return
     parameters = target.parameters()
     for name, overlay in candidate.overlays.items():
-        parameter = parameters.get(name)
-        if parameter is None:
+        if name not in parameters:
             raise UnknownParameterError(name, tuple(parameters))
-        if overlay.demos and not parameter.takes_demos:
-            raise UsageError(f"`{name}` is a text and takes no demos; the candidate gives it {len(overlay.demos)}")
-        text = overlay.instruction
-        lost = [p for p in parameter.placeholders if text is not None and f"{{{{{p}}}}}" not in text]
-        if lost:
-            raise UsageError(f"the new text of `{name}` has lost {', '.join(f'{{{{{p}}}}}' for p in lost)}")
+        check_overlay(parameters[name], overlay)
     check = getattr(target, "check", None)
     if check is not None:
         check(candidate)
+
+
+def check_overlay(parameter: Parameter, overlay: Overlay) -> None:
+    """Refuse a change that a parameter cannot take.
+
+    Raises `UsageError` for demos on a text, a lost placeholder, and a value that the parameter does not offer.
+    """
+    name, text = parameter.name, overlay.instruction
+    if overlay.demos and not parameter.takes_demos:
+        raise UsageError(f"`{name}` is a text and takes no demos; the candidate gives it {len(overlay.demos)}")
+    kept = [f"{{{{{placeholder}}}}}" for placeholder in parameter.placeholders]
+    lost = ", ".join(f"`{one}`" for one in kept if text is not None and one not in text)
+    if lost:
+        raise UsageError(f"the new text of `{name}` has lost {lost}: rows could not reach the model")
+    for kind, value in overlay.values.items():
+        choices = parameter.values.get(kind)
+        if choices is None or (choices and value not in choices):
+            offered = ", ".join(map(repr, choices or parameter.values)) or "nothing"
+            raise UsageError(f"`{name}` takes no `{kind}` {value!r:.80}; it offers {offered}")
 
 
 # --- any callable ----------------------------------------------------------------------------------------------

@@ -139,9 +139,6 @@ class Leaf(ABC):
     def describe(self) -> dict[str, Any]:
         """Say as JSON what it is, state and model aside: part of the program's identity."""
 
-    def check(self, name: str, overlay: burnish.Overlay) -> None:  # noqa: B027 (most have nothing to refuse)
-        """Refuse an overlay that it cannot take, by `UsageError`."""
-
     # --- state -------------------------------------------------------------------------------------------------
 
     def get_state(self) -> burnish.PredictState:

@@ -102,19 +102,9 @@ class PromptProgram(Leaf):
             takes_demos=True,
         )
 
-    def check(self, name: str, overlay: burnish.Overlay) -> None:
-        if overlay.instruction is not None:
-            self._check_text(overlay.instruction, name)
-
-    def _check_text(self, text: str, name: str) -> None:
-        have = placeholders_of(text)
-        lost = ", ".join(f"`{{{{{p}}}}}`" for p in self.placeholders if p not in have)
-        if lost:
-            raise UsageError(f"the new text of `{name}` has lost {lost}: rows could not reach the model")
-
     def set_state(self, state: burnish.PredictState) -> None:
-        if state.instruction is not None:
-            self._check_text(state.instruction, self.name or self.fallback_name)
+        parameter = self.parameter(self.name or self.fallback_name)
+        burnish.check_overlay(parameter, burnish.Overlay(instruction=state.instruction))
         super().set_state(state)
 
     def render_prefix(self, instruction: str, demos: Sequence[burnish.Demo]) -> Prefix:

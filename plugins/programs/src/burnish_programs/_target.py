@@ -11,7 +11,7 @@ import structlog
 
 import burnish
 from burnish import abc
-from burnish.errors import UnknownParameterError, UsageError
+from burnish.errors import UsageError
 from burnish_programs._binding import binding, names_of
 from burnish_programs._identity import PredictorPrints, print_code
 from burnish_programs._leaf import Leaf
@@ -80,20 +80,6 @@ class ModuleTarget:
         """Give the predictors as they stand, by name."""
         return {name: leaf.parameter(name) for name, leaf in self.predictors.items()}
 
-    def check(self, candidate: burnish.Candidate) -> None:
-        """Refuse a candidate that the program cannot take.
-
-        Raises `UnknownParameterError` for an unknown name and `UsageError` for demos where none are taken or a text
-        that has lost a placeholder.
-        """
-        for name, overlay in candidate.overlays.items():
-            leaf = self.predictors.get(name)
-            if leaf is None:
-                raise UnknownParameterError(name, tuple(self.predictors))
-            if overlay.demos and not leaf.parameter(name).takes_demos:
-                raise UsageError(f"`{name}` is a text and takes no demos")
-            leaf.check(name, overlay)
-
     async def run(self, inputs: Mapping[str, Any], candidate: burnish.Candidate) -> Any:
         """Run the program once, inside a rollout's scope; a mapping that it returns becomes a `Prediction`.
 
@@ -128,8 +114,7 @@ class ModuleTarget:
                 leaf.leave_run(token)
 
     def install(self, candidate: burnish.Candidate) -> None:
-        """Write a candidate into the program: all of it, or nothing where it raises as `check` does."""
-        self.check(candidate)
+        """Write a candidate into the program: all of it, or nothing where it raises as `burnish.apply_candidate`."""
         burnish.apply_candidate(self.program, candidate)
 
     def copy(self) -> ModuleTarget:
