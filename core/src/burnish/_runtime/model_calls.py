@@ -16,18 +16,17 @@ import xxhash
 from burnish import abc
 from burnish._model.budget import ZERO, RoleSpend
 from burnish._model.lm import LMRequest, LMResponse, Usage, price
+from burnish._runtime.blame import VERDICTS, stops
 from burnish._runtime.invoke import for_caller, in_thread, is_async
 from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.scope import Account, current_account
 from burnish.errors import (
     BudgetExceededError,
-    ContextLengthError,
     ModelAnswerError,
     ModelConnectionError,
     ModelError,
     ModelFailedError,
     ModelRateLimitError,
-    ModelRefusedError,
     ModelTimeoutError,
     NotAModelError,
     RunStoppedError,
@@ -120,7 +119,7 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
         except ModelError as error:
             wait = backoff(error, attempt, request.fingerprint)
             if not error.retryable or attempt >= _most(error, model.limits.retries, waited + wait):
-                if account is not None and not isinstance(error, (ContextLengthError, ModelRefusedError)):
+                if account is not None and not isinstance(error, VERDICTS):
                     account.lost = error
                 raise
             waited += wait
@@ -228,7 +227,7 @@ async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
     try:
         response = await model.complete(request)
     except BaseException as raised:
-        if _ends_the_call(raised):
+        if stops(raised):
             raise
         error = unwrap(raised)
         meant = _meaning(model, error)
@@ -238,12 +237,6 @@ async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
     if not isinstance(response, LMResponse):
         raise ModelAnswerError(f"{_name_of(model)} answered with a {type(response).__name__}, not an `LMResponse`")
     return response
-
-
-def _ends_the_call(raised: BaseException) -> bool:
-    """Whether it is a cancellation of trio's or an interrupt, or a group with one of them."""
-    kinds = (trio.Cancelled, KeyboardInterrupt)
-    return bool(raised.subgroup(kinds)) if isinstance(raised, BaseExceptionGroup) else isinstance(raised, kinds)
 
 
 def _meaning(model: abc.Model, error: BaseException) -> BaseException:
