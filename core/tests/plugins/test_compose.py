@@ -189,3 +189,52 @@ async def test_a_run_s_components_find_the_environment_of_the_process(tmp_path: 
     )
     assert (os.environ, tmp_path / "run") == (listener.env.variables, listener.env.run_dir)
     assert ("RunStarted", "RunEnded") == (listener.heard[0], listener.heard[-1])
+
+
+class Echo:
+    """A target of another framework: its answer is its option."""
+
+    metering: abc.Metering = "rollout"
+    injection: abc.Injection = "ambient"
+    inputs = None
+
+    def __init__(self, answer: str) -> None:
+        self.answer = self.fingerprint = answer
+
+    def parameters(self) -> dict[str, burnish.Parameter]:
+        return {}
+
+    async def run(self, inputs: Any, candidate: burnish.Candidate) -> str:
+        return self.answer
+
+
+class Theirs:
+    """A plugin that publishes it as `target.theirs`."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    @asynccontextmanager
+    async def open(self, options: PartOptions, env: abc.Environment) -> AsyncIterator[Echo]:
+        self.log.append(f"open {options.name} in {env.base_dir.name}")
+        yield Echo(options.name)
+        self.log.append("close")
+
+    @burnish.hookimpl
+    def burnish_targets(self) -> Iterable[Spec[Any]]:
+        return [Spec(name="theirs", open=self.open, options=PartOptions)]
+
+
+async def test_a_program_by_name_is_a_target_plugin(tmp_path: Path) -> None:
+    """`Use("theirs", ...)` opens another framework's target for the run and closes it after; a wrong name is told."""
+    theirs, manager = Theirs(), PluginManager(discover=False)
+    manager.register(theirs)
+    options: dict[str, Any] = {"trainset": [{"q": "a"}], "valset": [{"q": "b"}], "strategy": OneLook()}
+    options |= {"metric": lambda example, prediction: 1.0, "budget": burnish.Budget(), "plugins": manager}
+    result = await burnish.aoptimize(
+        Use("theirs", name="four"), env=abc.Environment(base_dir=tmp_path / "here"), **options
+    )
+    assert ["open four in here", "close"] == theirs.log
+    assert (1, "four") == (result.spend.metric_calls, result.program.answer)
+    with pytest.raises(PluginNotFoundError, match="no target named `ours` is installed; there is: theirs"):
+        await burnish.aoptimize("ours", **options)

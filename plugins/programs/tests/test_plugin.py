@@ -13,6 +13,7 @@ import burnish
 import burnish_programs
 from burnish.abc import Environment, Target
 from burnish.errors import ConfigError, UsageError
+from burnish.testing import ScriptedModel
 from burnish_programs import ChainOfThought, ModuleTarget, Predict, PromptFile
 from burnish_programs._plugin import ProgramOptions, burnish_targets
 
@@ -84,6 +85,35 @@ async def test_use_takes_burnish_objects_and_marked_functions(monkeypatch: pytes
         await opened(tmp_path, use="users_module:number")
     target = await opened(tmp_path, use="users_module:marked")
     assert {"a": "x"} == await target.run({"q": "x"}, burnish.Candidate())
+
+
+class Looks:
+    """Scores the program as it is, once."""
+
+    def plan(self, problem: Any) -> burnish.Plan:
+        return burnish.Plan(rollouts=len(problem.train))
+
+    async def compile(self, engine: burnish.Engine, problem: Any) -> burnish.Report:
+        outcome = await engine.evaluate_many([(engine.register(problem.start), problem.train)])
+        return burnish.Report(strategy="looks", best=problem.start, best_score=outcome.completed()[0].mean())
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter"), [({"signature": "q -> a"}, "predict"), ({"prompt": "p.md", "output": "a"}, "prompt")]
+)
+async def test_a_run_opens_the_target_by_name(tmp_path: Path, options: dict[str, Any], parameter: str) -> None:
+    """`Use("programs", ...)` is a program, found through its entry point; paths start where the environment says."""
+    (tmp_path / "p.md").write_text("Say {{q}}.")
+    result = await burnish.aoptimize(
+        burnish.Use("programs", **options),
+        trainset=[{"q": "x", "a": "y"}],
+        metric=burnish.inline(lambda example, prediction: prediction.a == example["a"]),
+        strategy=Looks(),
+        budget=burnish.Budget(max_metric_calls=1),
+        models=ScriptedModel(lambda request: "y"),
+        env=Environment(base_dir=tmp_path),
+    )
+    assert (1.0, [parameter]) == (result.best, list(burnish.as_target(result.program).parameters()))
 
 
 def test_public_names() -> None:

@@ -24,13 +24,11 @@ from burnish._model.outcome import (
     Undecided,
 )
 from burnish._model.pareto import ParetoView
+from burnish._model.signed import method_like
 from burnish._runtime.batch import Request
 from burnish._runtime.codeprint import same_code
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.evaluator import Evaluator
-from burnish._runtime.journal import Journal
-from burnish._runtime.ledger import Ledger
-from burnish._runtime.limiter import Limits
 from burnish._runtime.target import as_target, check_candidate
 
 _step: ContextVar[str] = ContextVar("burnish_step", default="")
@@ -72,30 +70,9 @@ class EvalEngine:
         outcome = await engine.evaluate(program, i)
     """
 
-    def __init__(
-        self,
-        examples: Iterable[Any],
-        metric: Any,
-        config: EngineConfig | None = None,
-        *,
-        cache: abc.Cache | None = None,
-        executor: abc.Executor | None = None,
-        ledger: Ledger | None = None,
-        limits: Limits | None = None,
-        journal: Journal | None = None,
-        models: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._evaluator = Evaluator(
-            examples,
-            metric,
-            config,
-            cache=cache,
-            executor=executor,
-            ledger=ledger,
-            limits=limits,
-            journal=journal,
-            models=models,
-        )
+    @method_like(Evaluator)
+    def __init__(self, *args: Any, **parts: Any) -> None:
+        self._evaluator = Evaluator(*args, **parts)
         self._targets: list[tuple[Any, abc.Target]] = []
 
     def _target(self, program: Any) -> abc.Target:
