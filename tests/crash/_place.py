@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -35,8 +36,7 @@ test = {test}
 [metric]
 use = "{metric}"
 [[strategy]]
-use = "bootstrap-random"
-num_candidates = {candidates}
+{strategy}
 [budget]
 {budget}
 """
@@ -61,16 +61,21 @@ class Place:
     path: Path
 
     def configure(self, rows: Sequence[Mapping[str, Any]] | None = None, more: str = "", **options: Any) -> None:
-        text = CONFIG.format_map({**DEFAULTS, **options}) + more
+        values = {**DEFAULTS, **options}
+        searched = f'use = "bootstrap-random"\nnum_candidates = {values["candidates"]}'
+        text = CONFIG.format_map({"strategy": searched, **values}) + more
         (self.path / "burnish.toml").write_text(text, encoding="utf-8")
         lines = rows or [{"q": f"say x{i}", "a": f"x{i}"} for i in range(80)]
         (self.path / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         shutil.copy(Path(__file__).with_name("crash_parts.py"), self.path)
 
-    def start(self, *arguments: str, calls: str = "calls.log", prelude: str = "", **env: str) -> subprocess.Popen[str]:
-        """Start `burnish run` in a process of its own."""
+    def start(
+        self, *arguments: str, calls: str = "calls.log", prelude: str = "", redirect: str = "", **env: str
+    ) -> subprocess.Popen[str]:
+        """Start `burnish run` in a process of its own; `redirect` is what a shell is to do with its streams."""
+        command = [sys.executable, "-c", prelude + COMMAND, "run", *arguments]
         return subprocess.Popen(
-            [sys.executable, "-c", prelude + COMMAND, "run", *arguments],
+            ["sh", "-c", f"exec {shlex.join(command)} {redirect}"] if redirect else command,
             cwd=self.path,
             env={**os.environ, "CRASH_CALLS": calls, **env},
             stdout=subprocess.PIPE,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
+import shutil
+import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,8 @@ from typing import Any
 import trio
 
 import burnish
-from burnish.abc import LMRequest, LMResponse, ModelLimits, Usage
+from burnish.abc import LMRequest, LMResponse, ModelLimits, Problem, Usage
+from burnish_programs import Module, Predict
 
 HOSTILE = (
     "a: \x1b[2J\x1b]0;owned\x07[red]boo[/red] [link=http://x]y[/link]",
@@ -80,3 +85,85 @@ logged, hostile = Logged(), Hostile()
 def metric(example: Mapping[str, Any], prediction: Any) -> tuple[bool, str]:
     """Give every answer that could be read a point, with the model's own words as feedback."""
     return True, f"said \x1b[2J {str(prediction)[:200]}"
+
+
+def hang() -> None:
+    """Wait for what never comes."""
+    Path("stuck").touch()
+    threading.Event().wait()
+
+
+class Stuck(Module):
+    """Answers some rows, then waits for what never comes, in a worker thread."""
+
+    def __init__(self) -> None:
+        self.p = Predict("q -> a")
+        self.rows = 0
+
+    def forward(self, *, q: str) -> Any:
+        self.rows += 1
+        if self.rows > int(os.environ["CRASH_ROWS"]):
+            hang()
+        return self.p.sync(q=q)
+
+
+class Loud(Module):
+    """Prints much on both streams."""
+
+    def __init__(self) -> None:
+        self.p = Predict("q -> a")
+
+    async def forward(self, *, q: str) -> Any:
+        print("printed " * 2000, flush=True)
+        print("printed " * 2000, file=sys.stderr, flush=True)
+        return await self.p(q=q)
+
+
+class Raising:
+    """A strategy that raises when it has scored the program as it is."""
+
+    replay_version = 1
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    async def compile(self, engine: burnish.Engine, problem: Problem) -> burnish.Report:
+        await engine.evaluate_many([(engine.register(problem.start), problem.val)])
+        raise self._error
+
+    def plan(self, problem: Problem) -> burnish.Plan:
+        return burnish.Plan(rollouts=20, candidates=1, minimum=20)
+
+
+class Finding:
+    """A strategy whose best is a new text with a demo, and that does harm before it says so."""
+
+    replay_version = 1
+
+    def __init__(self, harm: str) -> None:
+        self._harm = harm
+
+    async def compile(self, engine: burnish.Engine, problem: Problem) -> burnish.Report:
+        name = next(iter(problem.parameters))
+        best = problem.start.set_instruction(name, "Found \x1b[2J text.").set_demos(name, [{"q": "say x", "a": "x"}])
+        for candidate in (problem.start, best):
+            await engine.evaluate_many([(engine.register(candidate), problem.val)])
+        run = Path("runs/burnish")
+        if self._harm == "hang":
+            await trio.sleep(0.5)  # what was answered lands
+            hang()
+        elif self._harm == "gone":
+            shutil.rmtree(run)
+        else:
+            (run / self._harm / "in the way").mkdir(parents=True)
+        return burnish.Report(strategy="finding", best=best, baseline_score=0.5, best_score=1.0)
+
+    def plan(self, problem: Problem) -> burnish.Plan:
+        return burnish.Plan(rollouts=40, candidates=1, minimum=40)
+
+
+boom = Raising(ValueError("no \x1b[2J"))
+cancelled = Raising(asyncio.CancelledError("no \x1b[2J"))
+leaving = Raising(SystemExit(1))
+no_best, no_result, no_directory = Finding("best.json"), Finding("result.json"), Finding("gone")
+holding = Finding("hang")

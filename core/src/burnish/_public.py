@@ -11,6 +11,7 @@ from burnish._edges.run import aoptimize as aoptimize
 from burnish._edges.run import optimize as optimize
 from burnish._edges.saved import Saved as Saved
 from burnish._edges.saved import load as load
+from burnish._edges.saved import save as save
 from burnish._edges.setup import check_budget as check_budget
 from burnish._model.budget import Budget as Budget
 from burnish._model.budget import RoleSpend as RoleSpend
@@ -19,6 +20,8 @@ from burnish._model.candidate import Candidate as Candidate
 from burnish._model.candidate import Demo as Demo
 from burnish._model.candidate import Overlay as Overlay
 from burnish._model.canonical import fingerprint as fingerprint
+from burnish._model.canonical import hash64 as hash64
+from burnish._model.canonical import to_json as to_json
 from burnish._model.evals import Eval as Eval
 from burnish._model.evals import average_score as average_score
 from burnish._model.example import Example as Example

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
-from burnish_cli.exits import Exit, report_error, usage_error
+from burnish_cli.exits import Exit, report_error, report_lost, usage_error
+from burnish_cli.streams import steady_streams, unprinted
 
 Json = Annotated[bool, Parameter(name="--json")]
 
@@ -27,20 +27,22 @@ app = App(
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Parse and run one command line; errors go to stderr, and the exit code says whose they are."""
+    with steady_streams() as out:
+        code = _run_command(sys.argv[1:] if arguments is None else list(arguments))
+        out.flush()
+        lost = unprinted(out)
+        return code if lost is None else report_lost(lost, code)
+
+
+def _run_command(tokens: list[str]) -> int:
     try:
-        tokens = sys.argv[1:] if arguments is None else list(arguments)
         code = app(tokens, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()
     except CycloptsError as error:
         command = next((f"{token} " for token in tokens[:1] if not token.startswith("-") and token in app), "")
         return usage_error(f"{error} See `burnish {command}--help`.")
-    except BrokenPipeError:
-        # The reader has gone (`burnish plugins | head`): no traceback at the interpreter's last flush either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.FINISHED
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except Exception as error:
+    except BaseException as error:  # what a plugin raises, SystemExit too: exit code 1 would say `no improvement`
         return report_error(error)
     return Exit.FINISHED if code is None else int(code)
 

@@ -19,7 +19,10 @@ class Exit(enum.IntEnum):
     WRONG_INPUT = 2
     """Nothing was spent."""
     STOPPED = 3
-    """Or every rollout failed. What was paid for is kept: run again, what the cache holds is not paid twice."""
+    """Or every rollout failed, or the output is lost.
+
+    What was paid for is kept: run again, what the cache holds is not paid twice.
+    """
     BUDGET_REFUSED = 4
     """The budget does not cover what was asked; nothing was spent."""
     INTERNAL = 70
@@ -65,6 +68,12 @@ def _code(error: BaseException) -> Exit:
     if isinstance(error, (errors.UsageError, errors.PluginError, errors.StoreError)):
         return Exit.WRONG_INPUT
     return Exit.STOPPED if isinstance(error, errors.EvaluationError) else Exit.INTERNAL
+
+
+def report_lost(why: str, code: int) -> Exit:
+    """Say that the output did not get out, and give the exit code in place of that of a command that went well."""
+    _say(f"{why}; `burnish show` with the run's directory prints a result again")
+    return Exit(code or Exit.STOPPED)
 
 
 def usage_error(message: str) -> Exit:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import attrs
 
 from burnish import Environment, PluginManager, Use
 from burnish.abc import Strategy
-from burnish.errors import PluginNotFoundError, UsageError
+from burnish.errors import PluginNotFoundError, StoreError, UsageError
 from burnish_cli.choices import impossible_labels
 from burnish_cli.config import Component, Config, ProgramConfig, is_name
 from burnish_cli.data import DataFileError, read_text
@@ -145,8 +147,32 @@ def named_dir(base_dir: Path, name: str) -> Path:
 
 def next_dir(base_dir: Path, name: str) -> Path:
     """Give the first of `runs/<name>`, `runs/<name>-2`, ... that is not there yet. Raises as `named_dir`."""
-    path, number = named_dir(base_dir, name), 1
-    while path.exists():
-        number += 1
-        path = runs_dir(base_dir) / f"{name}-{number}"
-    return path
+    return next(path for path in _dirs(base_dir, name) if not path.exists())
+
+
+@contextmanager
+def new_dir(base_dir: Path, name: str) -> Iterator[Path]:
+    """Make the directory that `next_dir` names, for this run alone; left empty by the block, it goes again.
+
+    Raises `StoreError` where it cannot be made.
+    """
+    for path in _dirs(base_dir, name):
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            what = f"the run directory {path} cannot be made: {error.strerror or error}"
+            raise StoreError(f"{what}; see to the rights and the disk", path=str(path)) from error
+        try:
+            yield path
+        finally:
+            with suppress(OSError):
+                path.rmdir()
+        return
+
+
+def _dirs(base_dir: Path, name: str) -> Iterator[Path]:
+    yield named_dir(base_dir, name)
+    for number in count(2):
+        yield runs_dir(base_dir) / f"{name}-{number}"

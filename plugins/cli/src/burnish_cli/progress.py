@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -30,11 +31,14 @@ class Progress(Protocol):
     def say(self, line: str) -> None:
         """Show a line of the command's own."""
 
+    def close(self) -> None:
+        """Show nothing more."""
+
 
 @contextmanager
 def open_progress(stream: TextIO, tally: Tally, clock: Callable[[], float] = time.monotonic) -> Iterator[Progress]:
     """Open the display that suits the stream. After the block nothing more is written, whatever arrives."""
-    view: _Plain | _Live = _Live(stream, tally, clock) if is_terminal(stream) else _Plain(stream, tally, clock)
+    view: Progress = _Live(stream, tally, clock) if is_terminal(stream) else _Plain(stream, tally, clock)
     try:
         yield view
     finally:
@@ -63,12 +67,11 @@ def _speed(figures: Figures) -> list[str]:
     return parts if figures.left is None else [*parts, f"about {text.clock(figures.left)} left"]
 
 
-class _Plain:
-    """A line every few seconds at most, and one for each milestone."""
+class _View(abc.ABC):
+    """What both displays do: milestones at once, figures when they are due, nothing once it is closed."""
 
-    def __init__(self, stream: TextIO, tally: Tally, clock: Callable[[], float]) -> None:
-        self._stream, self._tally, self._clock = stream, tally, clock
-        self._next = clock() + PLAIN_EVERY
+    def __init__(self, tally: Tally, clock: Callable[[], float], every: float, due: float) -> None:
+        self._tally, self._clock, self._every, self._due = tally, clock, every, due
         self._open = True
 
     def feed(self, event: Event) -> None:
@@ -81,49 +84,56 @@ class _Plain:
 
     def say(self, line: str) -> None:
         if self._open:
-            text.write_line(self._stream, f"{text.clock(self._tally.figures().elapsed)} · {line}")
+            self._print(line)
 
     def tick(self) -> None:
-        if self._open and self._clock() >= self._next:
-            text.write_line(self._stream, summary(self._tally.figures()))
-            self._next = self._clock() + PLAIN_EVERY
+        if self._open and self._clock() >= self._due:
+            self._show(self._tally.figures())
+            self._due = self._clock() + self._every
 
     def close(self) -> None:
         self._open = False
 
+    @abc.abstractmethod
+    def _print(self, line: str) -> None: ...
 
-class _Live:
+    @abc.abstractmethod
+    def _show(self, figures: Figures) -> None: ...
+
+
+class _Plain(_View):
+    """A line every few seconds at most, and one for each milestone."""
+
+    def __init__(self, stream: TextIO, tally: Tally, clock: Callable[[], float]) -> None:
+        super().__init__(tally, clock, PLAIN_EVERY, clock() + PLAIN_EVERY)
+        self._stream = stream
+
+    def _print(self, line: str) -> None:
+        text.write_line(self._stream, f"{text.clock(self._tally.figures().elapsed)} · {line}")
+
+    def _show(self, figures: Figures) -> None:
+        text.write_line(self._stream, summary(figures))
+
+
+class _Live(_View):
     """Three lines that are redrawn in place; warnings stand above them. It starts no thread."""
 
     def __init__(self, stream: TextIO, tally: Tally, clock: Callable[[], float]) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._tally, self._clock = tally, clock
+        super().__init__(tally, clock, LIVE_EVERY, clock())
         self._console = Console(file=stream, force_terminal=True, markup=False, highlight=False, emoji=False)
         self._live = Live(
             console=self._console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
         )
         self._live.start()
-        self._next = clock()
-        self._open = True
 
-    def feed(self, event: Event) -> None:
-        if not self._open:
-            return
-        milestone = self._tally.feed(event)
-        if milestone is not None:
-            self.say(milestone)
-        self.tick()
+    def _print(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)
 
-    def say(self, line: str) -> None:
-        if self._open:
-            self._console.print(line, soft_wrap=True)
-
-    def tick(self) -> None:
-        if self._open and self._clock() >= self._next:
-            self._live.update(self._render(self._tally.figures()), refresh=True)
-            self._next = self._clock() + LIVE_EVERY
+    def _show(self, figures: Figures) -> None:
+        self._live.update(self._render(figures), refresh=True)
 
     def _render(self, figures: Figures) -> RenderableType:
         from rich.progress_bar import ProgressBar
@@ -138,5 +148,5 @@ class _Live:
 
     def close(self) -> None:
         if self._open:
-            self._open = False
+            super().close()
             self._live.stop()

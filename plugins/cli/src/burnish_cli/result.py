@@ -136,6 +136,16 @@ class Change:
 
 
 @attrs.frozen(kw_only=True)
+class PartlyScored:
+    """A candidate that was scored on some of the validation rows only when a cap ended the search."""
+
+    candidate: int | None
+    """None: the program as it is."""
+    scored: int
+    rows: int
+
+
+@attrs.frozen(kw_only=True)
 class ResultFile:
     """The whole of `result.json`."""
 
@@ -155,6 +165,8 @@ class ResultFile:
     """Empty: the winner is the baseline."""
     notes: tuple[str, ...] = ()
     failures: FailureTable = FailureTable()
+    partly: tuple[PartlyScored, ...] = ()
+    """Where a cap ended the search: the program as it is, then the latest first."""
 
     @property
     def all_failed(self) -> FailureSummary | None:

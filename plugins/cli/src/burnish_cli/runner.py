@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
+import queue
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 import attrs
 import trio
 
-from burnish import Result, RunHandle, TestResult, aoptimize
-from burnish.errors import BurnishError, RunStoppedError, StoreError, unwrap
+from burnish import Candidate, Result, RunHandle, TestResult, aoptimize, as_target, save
+from burnish.errors import BurnishError, RunStoppedError, StoreError, first_line
+from burnish_cli import text
+from burnish_cli.exits import Exit
 from burnish_cli.job import Job
 from burnish_cli.logs import logs_told
 from burnish_cli.progress import Progress, open_progress
@@ -32,45 +35,82 @@ from burnish_cli.result import (
     summarize_spend,
     write_result,
 )
+from burnish_cli.signals import Halt, Heed, heeded
 from burnish_cli.split import Row, fingerprint
 from burnish_cli.tally import Tally
+from burnish_cli.winner import BEST
+from burnish_cli.words import AGAIN
 
+Lines: TypeAlias = "queue.SimpleQueue[str | None]"
+"""What the display is to say beside the events; None ends it."""
 TICK = 0.25
 PATIENCE = 5.0
 """Seconds that a terminal which takes no output may hold up the end."""
 
 
+class UnsavedError(RunStoppedError):
+    """What a run found could not be written; `summary` says it, `candidate` is the winner."""
+
+    def __init__(self, message: str, *, summary: ResultFile, candidate: Candidate) -> None:
+        self.summary, self.candidate = summary, candidate
+        super().__init__(message)
+
+
 def execute(job: Job, *, stream: TextIO, rollouts: int | None) -> ResultFile:
     """Run a job to its end, showing its progress on `stream`, and write `result.json` into its run directory.
 
-    SIGINT and SIGTERM end the search and keep the best so far; a second one ends the run at once, by
-    `RunStoppedError`. Raises what `burnish.aoptimize` raises; what an error holds as its `result` is written, too.
+    SIGINT, SIGTERM and SIGHUP end the search and keep the best so far; a second one ends the run at once, by
+    `RunStoppedError`, and the process with exit code 3 where the run does not end within five seconds. Raises what
+    `burnish.aoptimize` raises, whose `result` is written, too, and `UnsavedError` where that cannot be.
     """
     columns = range(len(job.splits.val) or len(job.splits.train))
     tally = Tally(val=columns, budget=job.config.budget, clock=time.monotonic, rollouts=rollouts)
-    handle, notes, replies = RunHandle(), Notes(job.splits.notes), WrongReplies()
+    handle, halt, notes, replies = RunHandle(), Halt(), Notes(job.splits.notes), WrongReplies()
+    lines: Lines = queue.SimpleQueue()
     try:
-        with open_progress(stream, tally) as view, watched(handle, view, replies), logs_told(notes.add):
-            result = trio.run(partial(_run, job, handle, view))
+        with open_progress(stream, tally) as view:
+            rescue = partial(_rescue, job, tally, view)
+            heed = Heed(first=handle.cancel, second=halt.now, rescue=rescue, say=lines.put, code=Exit.STOPPED)
+            with watched(handle, view, replies, lines, notes), logs_told(notes.add), heeded(heed):
+                result = trio.run(_run, job, handle, halt)
     except BurnishError as error:
         if error.result is not None:
-            with contextlib.suppress(StoreError):  # what stopped the run is the news
-                _write(job, error.result, notes)
+            _write(job, error.result, tally, notes, error)
         raise
     wrong = replies.told()
     if wrong is not None:
         notes.add(wrong)
-    return _write(job, result, notes)
+    return _write(job, result, tally, notes)
 
 
-def _write(job: Job, result: Result, notes: Notes) -> ResultFile:
-    summary = summarize(job, result, notes.lines)
+def _write(job: Job, result: Result, tally: Tally, notes: Notes, error: BurnishError | None = None) -> ResultFile:
+    """Write the result file. Raises `UnsavedError` where that, or what the run had to write, is not there."""
+    summary = summarize(job, result, tally, notes.lines)
+    faults, best = [] if error is None else [str(error)], job.run_dir / BEST
     try:
         write_result(summary, job.run_dir / "result.json")
-    except StoreError as error:
-        error.result = result
-        raise
-    return summary
+    except StoreError as fault:
+        faults.append(str(fault))
+    if best.is_file() and len(faults) == (error is not None):
+        return summary
+    where = f"the winner is in {best}" if best.is_file() else f"{best} is not there; the winner's texts stand above"
+    told = "\n".join([*faults, f"{where}; see to the disk and the directory, and {AGAIN}"])
+    raise UnsavedError(told, summary=summary, candidate=result.candidate) from error
+
+
+def _rescue(job: Job, tally: Tally, view: Progress, hung: str) -> None:
+    """Write the best so far of a run that does not end."""
+    parts, best = [f"{hung} did not return"], job.run_dir / BEST
+    found = tally.winner()
+    if found is not None and not best.is_file():
+        scores = tally.figures()
+        with contextlib.suppress(Exception):  # the program's own code too: the process ends whatever it does
+            parameters = as_target(job.program).parameters()
+            save(best, found, parameters, validation=scores.best, baseline=scores.baseline)
+    view.close()
+    if best.is_file():
+        parts.append(f"the best so far is in {best}")
+    text.write_line(sys.stderr, text.safe(f"burnish: error: {'; '.join(parts)}; {AGAIN}"))
 
 
 class Notes:
@@ -88,18 +128,11 @@ class Notes:
 # --- running -----------------------------------------------------------------------------------------------------
 
 
-async def _run(job: Job, handle: RunHandle, view: Progress) -> Result:
-    found: list[Result] = []
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_heed_signals, handle, view, nursery.cancel_scope)
-            found.append(await _optimize(job, handle))
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        raise unwrap(group) from None
-    if not found:
-        raise RunStoppedError(f"interrupted; what was paid for is in {job.run_dir} and in the cache")
-    return found[0]
+async def _run(job: Job, handle: RunHandle, halt: Halt) -> Result:
+    with trio.CancelScope() as scope:
+        halt.reach(scope)
+        return await _optimize(job, handle)
+    raise RunStoppedError(f"interrupted; what was paid for is in {job.run_dir} and in the cache")
 
 
 async def _optimize(job: Job, handle: RunHandle) -> Result:
@@ -129,22 +162,18 @@ async def _optimize(job: Job, handle: RunHandle) -> Result:
     )
 
 
-async def _heed_signals(handle: RunHandle, view: Progress, scope: trio.CancelScope) -> None:
-    if threading.current_thread() is not threading.main_thread():
-        await trio.sleep_forever()
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
-        async for _ in received:
-            if handle.cancelled:
-                scope.cancel()
-            handle.cancel()
-            line = "stopping, the best so far is kept; interrupt again to stop at once"
-            await trio.to_thread.run_sync(view.say, line, abandon_on_cancel=True)
-
-
 @contextlib.contextmanager
-def watched(handle: RunHandle, view: Progress, replies: WrongReplies) -> Iterator[None]:
-    """Show a run's events while the block runs, from threads: neither a slow terminal nor a closed one holds it up."""
-    lock, ended = threading.Lock(), threading.Event()
+def watched(
+    handle: RunHandle, view: Progress, replies: WrongReplies, lines: Lines, notes: Notes
+) -> Iterator[None]:
+    """Show a run's events, and `lines`, while the block runs, from threads: a slow terminal does not hold it up."""
+    lock = threading.Lock()
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            notes.add(f"the display failed: {first_line(error)}; please report it")
 
     def show() -> None:
         try:
@@ -152,18 +181,24 @@ def watched(handle: RunHandle, view: Progress, replies: WrongReplies) -> Iterato
                 with lock:
                     replies.see(event)
                     view.feed(event)
-        except OSError:
-            return  # nobody reads the display any more
         finally:
-            ended.set()
+            lines.put(None)
 
     def tick() -> None:
-        with contextlib.suppress(OSError):
-            while not ended.wait(TICK):
-                with lock:
-                    view.tick()
+        while True:
+            try:
+                line = lines.get(timeout=TICK)
+            except queue.Empty:
+                line = ""
+            if line is None:
+                return
+            with lock:
+                view.say(line) if line else view.tick()
 
-    threads = [threading.Thread(target=work, name=f"burnish {work.__name__}", daemon=True) for work in (show, tick)]
+    threads = [
+        threading.Thread(target=guarded, args=[work], name=f"burnish {work.__name__}", daemon=True)
+        for work in (show, tick)
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -176,7 +211,7 @@ def watched(handle: RunHandle, view: Progress, replies: WrongReplies) -> Iterato
 # --- the result --------------------------------------------------------------------------------------------------
 
 
-def summarize(job: Job, result: Result, notes: Sequence[str] = ()) -> ResultFile:
+def summarize(job: Job, result: Result, tally: Tally, notes: Sequence[str] = ()) -> ResultFile:
     """Give the result file of a run."""
     sizes = {name: len(getattr(job.splits, name)) for name in ("train", "val", "test")}
     found = Notes(notes)
@@ -201,6 +236,7 @@ def summarize(job: Job, result: Result, notes: Sequence[str] = ()) -> ResultFile
         changes=summarize_candidate(result.candidate),
         notes=tuple(line for line in found.lines if line not in told),
         failures=table,
+        partly=tally.partly() if result.stop_reason.startswith("budget: ") else (),
     )
 
 

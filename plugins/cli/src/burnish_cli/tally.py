@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
-from burnish import Budget, Spend
+from burnish import Budget, Candidate, Spend
 from burnish.events import CandidateRegistered, Event, Refused, RolloutLanded, RunEnded, State, Warned
 from burnish_cli import text
+from burnish_cli.result import PartlyScored
 
 WINDOW = 30.0
 """Seconds that the rate is taken over."""
@@ -116,21 +117,48 @@ class Tally:
 
     def _scored(self, event: RolloutLanded) -> str | None:
         """A candidate counts once each validation row has landed; unscored rows are not averaged in."""
-        landed = self._landed.setdefault(event.candidate, set())
+        landed = self._landed.pop(event.candidate, set())
+        self._landed[event.candidate] = landed  # in the order of the last landing
         landed.add(event.example)
         mean = self._state.matrix.mean(event.candidate, sorted(self._val)) if landed == self._val else None
         if mean is None:
             return None
-        first, told = event.candidate not in self._means, self._told
+        first = event.candidate not in self._means
         self._means[event.candidate] = mean
         self._best = min(self._means, key=lambda index: (-self._means[index], index))
+        if self._baseline is None:
+            return self._new_best()
+        if self._baseline not in self._means:  # what has nothing to be compared with yet is told with the baseline
+            return None
+        if not first or event.candidate != self._baseline:
+            return self._new_best()
+        self._told = mean
+        line = f"baseline {text.score(mean)} on {text.count(len(self._val), 'validation row')}"
+        return " · ".join(filter(None, [line, self._new_best()]))
+
+    def _new_best(self) -> str | None:
+        """Tell of a best that is higher than the last; sums of the same scores may differ in their last digit."""
+        assert self._best is not None
         best = self._means[self._best]
-        self._told = max(told, best)
-        if first and event.candidate == self._baseline:
-            return f"baseline {text.score(mean)} on {text.count(len(self._val), 'validation row')}"
-        if best > told and self._best != self._baseline:
-            return f"new best {text.score(best)} (candidate {self._best})"
-        return None
+        if best <= self._told or math.isclose(best, self._told, abs_tol=1e-9):
+            return None
+        self._told = best
+        return None if self._best == self._baseline else f"new best {text.score(best)} (candidate {self._best})"
+
+    def winner(self) -> Candidate | None:
+        """Give the best candidate that was scored on all validation rows; None where that is the baseline or none."""
+        best = self._best
+        return None if best is None or best == self._baseline else self._state.candidates[best]
+
+    def partly(self) -> tuple[PartlyScored, ...]:
+        """Give the candidates without a score on some validation rows: the program as it is, then the latest first."""
+        rows, found = len(self._val), []
+        for index in reversed(self._landed):
+            scored = sum(self._state.matrix.cell(index, row) is not None for row in self._val)
+            if scored < rows:
+                name = None if index == self._baseline else index
+                found.append(PartlyScored(candidate=name, scored=scored, rows=rows))
+        return tuple(sorted(found, key=lambda part: part.candidate is not None))
 
     def figures(self) -> Figures:
         """Give the figures as of now."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from burnish import Overlay, load
+from burnish import Candidate, Overlay, load
 from burnish.errors import StoreError
 from burnish.events import State, fold, read_events
 from burnish_cli import text
@@ -32,9 +32,15 @@ def winner_to_json(directory: Path) -> dict[str, Any]:
 def winner_in_words(directory: Path) -> Iterator[str]:
     """Write the winner's texts and demos in full, harmless to a terminal. Raises `StoreError`."""
     path = directory / BEST
-    overlays = load(path).candidate.overlays
-    yield f"{text.safe(str(path))}{'' if overlays else ': the winner is the program as it was'}"
-    texts = _texts(path)
+    candidate = load(path).candidate
+    yield f"{text.safe(str(path))}{': the winner is the program as it was' if candidate.is_empty else ''}"
+    yield from candidate_in_words(candidate, _texts(path))
+
+
+def candidate_in_words(candidate: Candidate, whole: Mapping[str, str | None] | None = None) -> Iterator[str]:
+    """Write a candidate's texts and demos in full; `whole` are the texts that it results in, where they are known."""
+    overlays = candidate.overlays
+    texts = {name: overlay.instruction for name, overlay in overlays.items()} if whole is None else whole
     for name in dict.fromkeys((*texts, *overlays)):
         yield f"  {text.safe(name)}"
         yield from _indented(texts.get(name) or "(no text of its own)")

@@ -62,6 +62,8 @@ def verdict(result: ResultFile) -> str:
             return "the program as it is"
         if not result.finished and result.validation.baseline is None:
             return "stopped before the program as it is was scored on all validation rows"
+        if result.partly:
+            return f"no improvement found: {_partly(result)}"
         return "no improvement: no candidate beat the baseline on the validation rows"
     if result.outcome == "not tested" and result.rows.test:
         return "not tested: " + ("too few test rows were scored" if result.test else "the run ended before its test")
@@ -75,6 +77,14 @@ def verdict(result: ResultFile) -> str:
     if result.test.difference > 0:
         return f"no improvement that the test rows can tell from chance ({difference})"
     return f"no improvement on the test rows ({difference})"
+
+
+def _partly(result: ResultFile) -> str:
+    part, *others = result.partly
+    who = "the program as it is" if part.candidate is None else f"candidate {part.candidate}"
+    rest = f", {text.count(len(others), 'other')} on part of them" if others else ""
+    cap = text.safe(result.stop_reason.removeprefix("budget: "))
+    return f"{who} was scored on {part.scored} of {text.count(part.rows, 'validation row')}{rest} when {cap} struck"
 
 
 def _see(result: ResultFile) -> str:

@@ -15,15 +15,17 @@ from burnish.abc import Problem
 from burnish.errors import UsageError
 from burnish_cli import plan as plans
 from burnish_cli import words
+from burnish_cli.config import Config
 from burnish_cli.exits import Exit
 from burnish_cli.infer import Wishes, infer
-from burnish_cli.job import Job, named_dir, next_dir, prepare
+from burnish_cli.job import Job, named_dir, new_dir, next_dir, prepare
 from burnish_cli.logs import logs_told
 from burnish_cli.output import print_json, print_lines
 from burnish_cli.result import ResultFile, to_json
-from burnish_cli.runner import execute
+from burnish_cli.runner import UnsavedError, execute
 from burnish_cli.structure import load_config
 from burnish_cli.text import safe, write_line
+from burnish_cli.winner import BEST, candidate_in_words
 
 
 @attrs.frozen(kw_only=True)
@@ -50,8 +52,7 @@ def run_file(path: Path, output: Output, *, seed: int | None = None, name: str |
     """Run a configuration file, or say what that would do."""
     config = load_config(path)
     config = attrs.evolve(config, seed=config.seed if seed is None else seed)
-    run_dir = next_dir(config.base_dir, str(config.name)) if name is None else named_dir(config.base_dir, name)
-    with output.kept_clean():
+    with output.kept_clean(), _directory(config, output, name) as run_dir:
         job = prepare(config, file=str(path), run_dir=run_dir)
         return _carry_out(job, output)
 
@@ -59,8 +60,8 @@ def run_file(path: Path, output: Output, *, seed: int | None = None, name: str |
 def tune(wishes: Wishes, output: Output) -> Exit:
     """Infer a configuration, give it the budget that its plan needs where none is set, and run it."""
     config = infer(wishes)
-    with output.kept_clean():
-        job = prepare(config, file=None, run_dir=next_dir(config.base_dir, str(config.name)))
+    with output.kept_clean(), _directory(config, output) as run_dir:
+        job = prepare(config, file=None, run_dir=run_dir)
         if config.budget.is_unlimited:
             budget = Budget(max_metric_calls=plans.make_plan(job).rollouts)
             job = attrs.evolve(job, config=attrs.evolve(config, budget=budget))
@@ -71,13 +72,24 @@ def evaluate(path: Path, candidate: Path | None, output: Output) -> Exit:
     """Score the program as it is on the test rows, and a candidate beside it where one is given."""
     config = load_config(path)
     given = Candidate() if candidate is None else load(candidate).candidate
-    with output.kept_clean():
-        run_dir = next_dir(config.base_dir, f"{config.name}-evaluation")
+    with output.kept_clean(), new_dir(config.base_dir, f"{config.name}-evaluation") as run_dir:
         job = prepare(config, file=str(path), run_dir=run_dir, strategies=(Given(given),))
         if not job.splits.test:
             raise UsageError(f"{path}: `data.test` gives no rows, and an evaluation is one of the test rows")
         job = attrs.evolve(job, command="evaluate")
-        return _finish(execute(job, stream=sys.stderr, rollouts=2 * len(job.splits.test)), output)
+        return _execute(job, output, 2 * len(job.splits.test))
+
+
+@contextlib.contextmanager
+def _directory(config: Config, output: Output, name: str | None = None) -> Iterator[Path]:
+    """Give the run directory: the named one, else a new one; a plan makes none."""
+    if name is not None:
+        yield named_dir(config.base_dir, name)
+    elif output.plan_only:
+        yield next_dir(config.base_dir, str(config.name))
+    else:
+        with new_dir(config.base_dir, str(config.name)) as made:
+            yield made
 
 
 @attrs.frozen
@@ -108,15 +120,26 @@ def _carry_out(job: Job, output: Output) -> Exit:
         plans.check(job, plan)
         return Exit.FINISHED
     print_lines(lines, sys.stderr)
-    return _finish(execute(job, stream=sys.stderr, rollouts=plan.rollouts), output)
+    return _execute(job, output, plan.rollouts)
 
 
-def _finish(result: ResultFile, output: Output) -> Exit:
-    if output.as_json:
-        print_json(to_json(result), output.stream)
-    else:
-        print_lines(words.in_words(result), output.stream)
+def _execute(job: Job, output: Output, rollouts: int | None) -> Exit:
+    try:
+        result = execute(job, stream=sys.stderr, rollouts=rollouts)
+    except UnsavedError as error:
+        _tell(error.summary, output)
+        if not (job.run_dir / BEST).is_file():
+            print_lines(candidate_in_words(error.candidate), sys.stderr)
+        raise
+    _tell(result, output)
     if not result.finished or result.all_failed:
         return Exit.STOPPED
     missed = output.require_improvement and result.outcome != "improved"
     return Exit.NO_IMPROVEMENT if missed else Exit.FINISHED
+
+
+def _tell(result: ResultFile, output: Output) -> None:
+    if output.as_json:
+        print_json(to_json(result), output.stream)
+    else:
+        print_lines(words.in_words(result), output.stream)
