@@ -78,7 +78,9 @@ from burnish._runtime.model_calls import as_model as as_model
 from burnish._runtime.model_calls import call_model as call_model
 from burnish._runtime.model_calls import run_from_sync as run_from_sync
 from burnish._runtime.rollout_cache import RolloutCache as RolloutCache
+from burnish._runtime.scope import Injection as Injection
 from burnish._runtime.scope import current_injection as current_injection
+from burnish._runtime.scope import injected as injected
 from burnish._runtime.scope import model_for as model_for
 from burnish._runtime.scope import models as models
 from burnish._runtime.target import CandidateUndo as CandidateUndo

@@ -276,7 +276,8 @@ class Target(Protocol):
     take, before anything is spent. `bound()`: a context manager around each fan-out of an `ambient` or `copy` target,
     for example to have calls from outside a rollout's scope raise. `opaque`: objects that the code holds and that have
     no content identity; while there are any, nothing is cached beyond this process. `load_prediction(output)`: make a
-    prediction of an output that was stored as JSON, for the metric.
+    prediction of an output that was stored as JSON, for the metric. `tags`: texts by name that each rollout's trace
+    carries in its `meta`.
     """
 
     @property

@@ -150,3 +150,16 @@ def test_own_copies_plain_containers_alone() -> None:
     ring: list[Any] = []
     ring.append(ring)
     assert ring is own(ring)
+
+
+def test_a_row_may_tell_inputs_and_outputs_apart() -> None:
+    """An object with `__burnish_sides__` is the pair that it gives, and reaches the metric as itself."""
+
+    class Labeled:
+        def __burnish_sides__(self) -> tuple[Any, Any]:
+            return {"draft": "a"}, {"draft": "b"}
+
+    row = Labeled()
+    (example,), (pair,) = make_examples([row]), make_examples([({"draft": "a"}, {"draft": "b"})])
+    assert (pair.uid, pair.fingerprint, {"draft": "a"}) == (example.uid, example.fingerprint, example.inputs())
+    assert ("a", row) == (example.value("draft"), example.row)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import ClassVar
+
 import pytest
 
+from burnish._model.codec import dumps, loads
 from burnish._model.evals import Eval
 from burnish._model.lm import Layout, LMRequest, Message, Usage
 from burnish._model.trace import (
@@ -112,6 +116,22 @@ def test_a_request_hash_is_of_model_and_turns() -> None:
         request_hash(MODEL, (*SYSTEM[:2], Message("assistant", "draft: zeroq"))),
     ]
     assert 6 == len({base, *others})
+
+
+def test_a_program_names_the_parameters_of_each_component() -> None:
+    """Scenario 60: the column is there once a program was attached; an unknown component has None; `v` stays."""
+
+    class Program:
+        param_ids: ClassVar[dict[str, tuple[str, ...]]] = {"drafter": ("drafter.instruction", "drafter.demos")}
+
+    spans = tuple(Span(id=i, component=name, seq=0) for i, name in enumerate(["drafter", "stranger"]))
+    trace = Trace(spans=spans)
+    assert trace.param_ids is None
+    assert "param_ids" not in json.loads(dumps(trace))
+    attached = trace.attach_program(Program())
+    assert {"drafter": ("drafter.instruction", "drafter.demos"), "stranger": None} == attached.param_ids
+    assert attached == loads(dumps(attached), Trace)
+    assert (trace.meta, trace.spans) == (attached.meta, attached.spans)
 
 
 def test_a_newer_trace_is_refused() -> None:

@@ -30,8 +30,7 @@ class Example:
 
         Raises `RowError` where the row has no such field.
         """
-        sides = self.row if _is_pair(self.row) else (self.row,)
-        for side in sides:
+        for side in self.sides:
             fields = _fields(side)
             if fields is not None and field in fields:
                 return fields[field]
@@ -39,12 +38,18 @@ class Example:
 
     def inputs(self) -> Mapping[str, Any]:
         """Give the fields that may go into a program, as the user's row holds them: of a pair its first side alone."""
-        side = self.row[0] if _is_pair(self.row) else self.row
-        return _fields(side) or {}
+        return _fields(self.sides[0]) or {}
+
+    @property
+    def sides(self) -> tuple[Any, ...]:
+        """Inputs and outputs of a pair, or of a row that tells them apart; the row alone where it does not."""
+        return _sides(self.row)
 
 
 def make_examples(rows: Iterable[Any]) -> tuple[Example, ...]:
     """Make examples of rows: mappings, attrs, dataclass or namedtuple instances, or `(inputs, outputs)` pairs of those.
+
+    An object that tells inputs and outputs apart by itself gives that pair as `__burnish_sides__()`.
 
     Plain containers are copied, so that what is written into them later does not reach results that stand under the
     old content. Raises `RowError` with the row's index where a row has no canonical form: such rows would share an
@@ -86,19 +91,21 @@ def _own(value: Any) -> Any:
 
 
 def _example(index: int, row: Any) -> Example:
-    pair = _is_pair(row)
     try:
-        sides = [_data(index, side) for side in (row if pair else (row,))]
+        sides = [_data(index, side) for side in _sides(row)]
     except NotCanonicalError as error:
         raise RowError(f"row {index}: {error}", row=index, field=error.path) from None
     data = {name: value for side in sides for name, value in side.items()}
     # of a pair both sides count, apart: where they share a name, the merged data has lost the input's value
-    identity: Json = [*sides] if pair else data
+    identity: Json = [*sides] if len(sides) == 2 else data
     return Example(row=own(row), data=data, uid=hash64(identity), fingerprint=fingerprint(identity))
 
 
-def _is_pair(row: Any) -> bool:
-    return isinstance(row, tuple) and len(row) == 2 and not hasattr(row, "_fields")
+def _sides(row: Any) -> tuple[Any, ...]:
+    if isinstance(row, tuple) and len(row) == 2 and not hasattr(row, "_fields"):
+        return row
+    apart = getattr(row, "__burnish_sides__", None)
+    return (row,) if apart is None or isinstance(row, type) else tuple(apart())
 
 
 def _fields(side: Any) -> Mapping[str, Any] | None:

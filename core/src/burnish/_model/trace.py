@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 
@@ -112,6 +112,13 @@ class TraceOutcome:
     duration_us: int = 0
 
 
+class HasParameters(Protocol):
+    """A program that names its parameters by path: `{"drafter": ("drafter.instruction", "drafter.demos")}`."""
+
+    @property
+    def param_ids(self) -> Mapping[str, Sequence[str]]: ...
+
+
 @attrs.frozen(kw_only=True)
 class Trace:
     """The spans of one rollout, with prompts' common beginnings and model settings stored once."""
@@ -122,6 +129,8 @@ class Trace:
     models: tuple[Mapping[str, Json], ...] = ()
     """Identities of the models, without credentials."""
     outcome: TraceOutcome | None = None
+    param_ids: Mapping[str, tuple[str, ...] | None] | None = None
+    """The parameters of each component by path, None for one that the program does not have; None until attached."""
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -151,6 +160,11 @@ class Trace:
             return self
         spans = tuple(attrs.evolve(s, eval=evals[s.id]) if s.id in evals else s for s in self.spans)
         return attrs.evolve(self, spans=spans)
+
+    def attach_program(self, program: HasParameters) -> Trace:
+        """Give the trace with the paths of each component's parameters, as the program names them."""
+        known = program.param_ids
+        return attrs.evolve(self, param_ids={c: tuple(known[c]) if c in known else None for c in self.components})
 
 
 def request_hash(model: Mapping[str, Json], prompt: tuple[Message, ...]) -> str:

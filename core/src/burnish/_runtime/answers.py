@@ -12,6 +12,7 @@ import trio
 
 from burnish import abc
 from burnish._model.codec import dumps, loads
+from burnish._model.evals import Eval
 from burnish._model.events import Source
 from burnish._model.outcome import RolloutRecord
 from burnish._runtime.identity import Identity
@@ -47,6 +48,16 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self._records)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known."""
+        return not self._records
+
+    def get(self, key: str) -> Eval | None:
+        """Give the eval that is known under a key of the seed's recipe; None where there is none."""
+        record = self._records.get(key)
+        return None if record is None else record.eval
 
     async def look_up(self, identities: Sequence[Identity], target: abc.Target, traces: bool) -> dict[str, Known]:
         """Give what is known, by key. With `traces`, a result stored without its trace does not count."""

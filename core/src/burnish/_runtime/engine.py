@@ -25,6 +25,7 @@ from burnish._model.outcome import (
 )
 from burnish._model.pareto import ParetoView
 from burnish._model.signed import method_like
+from burnish._runtime.answers import Answers
 from burnish._runtime.batch import Request
 from burnish._runtime.codeprint import same_code
 from burnish._runtime.config import EngineConfig
@@ -163,6 +164,11 @@ class EvalEngine:
     @property
     def matrix(self) -> ScoreMatrix:
         return self._evaluator.state.matrix
+
+    @property
+    def cache(self) -> Answers:
+        """What is known by now: `get(key)` gives an eval, `len` the number of rollouts."""
+        return self._evaluator.answers
 
     @property
     def peak_candidate_concurrency(self) -> int:

@@ -76,6 +76,11 @@ class Evaluator:
         """Most distinct candidates that were in flight at once."""
         return self._dispatcher.peak_candidates
 
+    @property
+    def answers(self) -> Answers:
+        """What is known by now."""
+        return self._answers
+
     # --- registry and events -----------------------------------------------------------------------------------
 
     def register(self, candidate: Candidate) -> int:

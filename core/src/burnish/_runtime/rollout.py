@@ -130,7 +130,7 @@ class RolloutJob:
             started_at_us=time.time_ns() // 1000,
             candidate_hash=self.candidate.stable_hash,
             inputs=data_map(self.inputs),
-            tags={"candidate": hex64(self.candidate.stable_hash)},
+            tags={"candidate": hex64(self.candidate.stable_hash), **getattr(around.target, "tags", {})},
         )
         injection = Injection(candidate=self.candidate, source=self.example.fingerprint)
         failed: RolloutRecord | None = None

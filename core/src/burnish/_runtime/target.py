@@ -62,7 +62,7 @@ def check_candidate(target: abc.Target, candidate: Candidate) -> None:
     Raises `UnknownParameterError` for a name that the program does not have, what `check_overlay` raises, and what the
     target's own `check` raises, where it has one.
     """
-    if candidate.is_empty:
+    if candidate.is_empty and candidate.base is None:
         return
     parameters = target.parameters()
     for name, overlay in candidate.overlays.items():

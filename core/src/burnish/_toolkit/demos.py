@@ -51,8 +51,7 @@ def _labeled(example: Example, parameter: Parameter) -> Demo | None:
     if any(name not in example.data for name in (*inputs, *outputs)):
         return None
     both = [name for name in inputs if name in outputs]
-    pair = isinstance(example.row, tuple) and not hasattr(example.row, "_fields")
-    if both and not pair:
+    if both and len(example.sides) < 2:
         return None
     row = {name: example.data[name] for name in dict.fromkeys((*inputs, *outputs))}
     shadowed = {name: to_json(example.value(name), name) for name in both}
