@@ -13,7 +13,7 @@ import pytest
 
 import burnish
 from burnish import Engine, Plan, PluginManager, Report, Spec, Use, abc
-from burnish._edges.compose import Composition
+from burnish._edges.compose import Composition, label_of
 from burnish.errors import PluginNotFoundError, UsageError
 
 
@@ -117,6 +117,25 @@ async def test_equal_descriptions_of_models_share_one_instance() -> None:
         assert models["task"] is models["judge"]
         assert models["proposer"] is models["rewriter"]
         assert ["open ", "open b"] == parts.log
+
+
+async def test_models_that_are_given_are_never_exchanged() -> None:
+    """Two objects that are equal stay two: each role has its own."""
+
+    @attrs.frozen
+    class Equal:
+        name: str = "model"
+
+    task, judge = Equal(), Equal()
+    async with composed(Parts()) as composition:
+        models = await composition.models({"task": task, "judge": judge})
+    assert task is models["task"]
+    assert judge is models["judge"]
+
+
+def test_a_component_is_named_without_its_options() -> None:
+    """A log line shows no option, which may be an address with a password, and nothing of an object but its class."""
+    assert ["redis", "redis", "Parts"] == [label_of(what) for what in ("redis", Use("redis", url="r://:pw@h"), Parts())]
 
 
 async def test_one_model_is_the_task_s() -> None:

@@ -48,13 +48,22 @@ class Composition:
         if not isinstance(by_role, Mapping):
             by_role = {"task": by_role}
         opened: dict[str, Any] = {}
-        made: list[tuple[Any, Any]] = []
+        made: list[tuple[Use, Any]] = []
         for role, given in by_role.items():
-            what = Use(given) if isinstance(given, str) else given
-            shared = next((model for known, model in made if known == what), None)
-            model = shared if shared is not None else await self.open("model", what)
-            if model is None:
+            if given is None:
                 raise UsageError(f"the model of the role `{role}` is None; leave the role out instead")
-            made.append((what, model))
-            opened[role] = model
+            what = Use(given) if isinstance(given, str) else given
+            if not isinstance(what, Use):
+                opened[role] = what
+                continue
+            shared = [model for known, model in made if known == what]
+            opened[role] = shared[0] if shared else await self.open("model", what)
+            made.append((what, opened[role]))
         return opened
+
+
+def label_of(what: Any) -> str:
+    """Name a component in the log: by its name, an object by its class, and by no option or state of either."""
+    if isinstance(what, str):
+        return what
+    return what.name if isinstance(what, Use) else type(what).__qualname__

@@ -119,7 +119,8 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
     evaluator.ledger.set_aside(0)
     test: TestResult | None = None
     if setup.test and end.reason is None:
-        test = await _phase(course, evaluator, end, partial(_test, course, evaluator, found))
+        compare = partial(compare_on_test, evaluator, setup, found.best, course.failures, course.parts.executor)
+        test = await _phase(course, evaluator, end, compare)
     if not found.best.is_empty and not hasattr(setup.target, "install"):
         evaluator.warn(
             "not installed",
@@ -204,15 +205,6 @@ async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> 
         reports.append(report)
         problem = attrs.evolve(problem, start=report.best)
     return reports[-1].stop_reason
-
-
-async def _test(course: Course, evaluator: Evaluator, found: Choice) -> TestResult:
-    setup = course.setup
-    config = attrs.evolve(setup.config, preflight=False)
-    return await compare_on_test(
-        evaluator, course.failures, setup.target, setup.test, setup.metric, setup.start, found.best, config,
-        course.parts.executor, setup.models,
-    )
 
 
 # --- ends -------------------------------------------------------------------------------------------------------

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
 
 from burnish import abc
 from burnish._edges.failures import FailureCount, Failures
+from burnish._edges.setup import Setup
 from burnish._model.candidate import Candidate
 from burnish._model.events import Charged, Event, RolloutLanded, RolloutStarted, Warned
 from burnish._model.outcome import Complete
 from burnish._model.stats import PairedComparison, compare_paired
-from burnish._runtime.config import EngineConfig
 from burnish._runtime.engine import evaluation_of
 from burnish._runtime.evaluator import Evaluator
 
@@ -65,37 +64,30 @@ class _TestJournal:
 
 
 async def compare_on_test(
-    main: Evaluator,
-    failures: FailureCount,
-    target: abc.Target,
-    testset: Sequence[Any],
-    metric: Any,
-    start: Candidate,
-    best: Candidate,
-    config: EngineConfig,
-    executor: abc.Executor | None = None,
-    models: Mapping[str, Any] | None = None,
+    main: Evaluator, setup: Setup, best: Candidate, failures: FailureCount, executor: abc.Executor | None
 ) -> TestResult:
     """Score baseline and winner on the test rows, without any cache; `failures` has seen the run's events.
 
     Raises what `Evaluator.evaluate_many` raises. Cancelled, what has landed is in the run store.
     """
+    start = setup.start
     candidates = [start] if best == start else [start, best]
     numbers = [main.register(candidate) for candidate in candidates]
     bench = Evaluator(
-        testset,
-        metric,
-        config,
+        setup.test,
+        setup.metric,
+        attrs.evolve(setup.config, preflight=False),
         executor=executor,
         ledger=main.ledger,
         limits=main.limits,
         journal=_TestJournal(main, numbers),
-        models=models,
+        models=setup.models,
         row_name=lambda row: f"test row {row}",
     )
     indices = [bench.register(candidate) for candidate in candidates]
     rows = range(len(bench.examples))
-    outcome = await bench.evaluate_many(target, [(index, rows) for index in indices], fit="rows", step="test")
+    requests = [(index, rows) for index in indices]
+    outcome = await bench.evaluate_many(setup.target, requests, fit="rows", step="test")
     done = evaluation_of(outcome)
     nothing: tuple[float | None, ...] = (None,) * len(rows)
     scores = [tuple(done[index].scores()) if index in done else nothing for index in indices]

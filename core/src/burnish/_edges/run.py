@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from burnish._edges.compose import Composition
+from burnish._edges.compose import Composition, label_of
 from burnish._edges.course import Course, Parts, decisive
 from burnish._edges.course import run as run_course
 from burnish._edges.failures import FailureCount
@@ -63,7 +63,7 @@ async def _run(request: RunRequest, handle: RunHandle) -> Result:
             cache=await parts.open("cache", request.cache),
             executor=await parts.open("executor", request.executor),
             meter=await parts.open("meter", request.meter),
-            sinks=[(str(sink), await parts.open("sink", sink)) for sink in request.sinks],
+            sinks=[(label_of(sink), await parts.open("sink", sink)) for sink in request.sinks],
         )
         course = Course(
             setup=setup,
