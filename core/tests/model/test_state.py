@@ -150,10 +150,10 @@ def test_candidates_get_their_index_by_content() -> None:
 
 
 def test_the_ends_and_the_warnings_are_kept() -> None:
-    """The first and last event, and every warning in order."""
+    """The first and last event, and every warning in order; what is said again is kept once."""
     start, end = RunStarted(run="r", facts={"seed": 7}), RunEnded(stop_reason="finished", best=Candidate())
     warnings = [Warned(kind="unread", message="candidate 1"), Warned(kind="slow", message="metric")]
-    state = fold([start, *warnings, end])
+    state = fold([start, *warnings, warnings[0], end])
     assert (start, end, warnings) == (state.started, state.ended, state.warnings)
 
 
