@@ -58,7 +58,7 @@ def test_a_second_interrupt_ends_a_run_that_hangs(place: Place) -> None:
     assert "did not return; the best so far is in runs/burnish/best.json; run it again" in err.splitlines()[-1]
     assert place.answered() == place.cached()
     scores = load(place.run_dir() / "best.json").scores
-    assert scores["baseline"] < scores["validation"]
+    assert (scores["baseline"] or 1.0) < (scores["validation"] or 0.0)
 
 
 def test_a_hang_up_ends_a_run_like_a_termination(place: Place) -> None:
@@ -160,3 +160,15 @@ def test_what_a_plugin_raises_is_an_internal_error(place: Place, strategy: str) 
     assert "\x1b" not in out + err
     assert "burnish: error: internal error; please report it with the lines above" in err
     assert 20 == place.cached()
+
+
+def test_a_cap_that_leaves_rows_unscored_is_said(place: Place) -> None:
+    """No candidate was compared in full: the summary gives the counts and the cap."""
+    place.configure(budget="max_tokens = 320")
+    code, out, err = place.run()
+    assert 0 == code, err
+    assert "no improvement found: " in out.splitlines()[0]
+    assert "when max_tokens struck" in out.splitlines()[0]
+    partly = place.result()["partly"]
+    assert partly
+    assert all(part["scored"] < part["rows"] == 20 for part in partly)

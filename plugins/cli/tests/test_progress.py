@@ -88,6 +88,44 @@ def test_baseline_and_best_are_of_whole_validation_sets(clock: Clock) -> None:
     assert (0.5, 0.75, 1, 4) == (figures.baseline, figures.best, figures.best_candidate, figures.candidates)
 
 
+def test_a_best_that_is_not_higher_is_not_told(clock: Clock) -> None:
+    """Ties are no news, also where sums differ in the last digit, and where the tie lands before the baseline."""
+    tally = Tally(val=range(3), budget=Budget(), clock=clock)
+    scores = {1: (0.1, 0.2, 0.3), 0: (0.3, 0.2, 0.1), 2: (0.2, 0.1, 0.3), 3: (0.4, 0.2, 0.3), 4: (0.3, 0.2, 0.4)}
+    for event in (BASELINE, *map(registered, range(1, 5))):
+        tally.feed(event)
+    told = [
+        tally.feed(landed(candidate, row, score)) for candidate, row_scores in scores.items()
+        for row, score in enumerate(row_scores)
+    ]
+    assert ["baseline 0.200 on 3 validation rows", "new best 0.300 (candidate 3)"] == [line for line in told if line]
+
+
+def test_a_candidate_before_the_baseline_is_told_with_it(clock: Clock) -> None:
+    """Higher than what? It is said when the baseline has landed."""
+    tally = Tally(val=range(1), budget=Budget(), clock=clock)
+    for event in (BASELINE, registered(1)):
+        tally.feed(event)
+    told = [tally.feed(landed(1, 0, 1.0)), tally.feed(landed(0, 0, 0.5))]
+    assert [None, "baseline 0.500 on 1 validation row · new best 1.000 (candidate 1)"] == told
+
+
+def test_no_estimate_while_the_provider_has_the_run_wait(clock: Clock) -> None:
+    """A pause is told each time; until it is over nothing is said of the time left, whatever still lands."""
+    tally = Tally(val=range(9), budget=Budget(max_metric_calls=60, max_seconds=900), clock=clock)
+    tally.feed(BASELINE)
+    clock.now += 1
+    tally.feed(landed(0, 0, 1.0))
+    pause = Warned(kind="paused", message="the endpoint asks to wait 60 s (slow down)", seconds=60.0)
+    assert tally.figures().left is not None
+    assert 2 * ["warning: the endpoint asks to wait 60 s (slow down)"] == [tally.feed(pause), tally.feed(pause)]
+    clock.now += 59
+    tally.feed(landed(0, 1, 1.0))
+    assert tally.figures().left is None
+    clock.now += 2
+    assert tally.figures().left is not None
+
+
 def test_test_rows_are_none_of_the_search(clock: Clock) -> None:
     """The final test is announced once; its scores are no validation scores, though its rows count from 0 too."""
     tally = Tally(val=range(2), budget=Budget(), clock=clock)

@@ -18,6 +18,7 @@ from burnish_cli.result import (
     Comparison,
     FailureSummary,
     FailureTable,
+    PartlyScored,
     ResultFile,
     Rows,
     Scores,
@@ -203,6 +204,24 @@ def test_nothing_scored_is_no_verdict() -> None:
     first, *rest = in_words(stopped)
     assert "wordnet: stopped before the program as it is was scored on all validation rows" == first
     assert [] == [line for line in rest if "validation" in line]
+
+
+def test_what_a_cap_left_unscored_is_no_comparison() -> None:
+    """Where a cap ended the search, the verdict says how many rows were scored, not that nothing was better."""
+    capped = attrs.evolve(RESULT, changes=(), test=None, stop_reason="budget: max_requests")
+    some = [PartlyScored(candidate=2, scored=12, rows=40), PartlyScored(candidate=3, scored=0, rows=40)]
+    cases = {
+        "candidate 2 was scored on 12 of 40 validation rows when max_requests struck": some[:1],
+        "candidate 2 was scored on 12 of 40 validation rows, 1 other on fewer or none, when max_requests struck": some,
+        "1 candidate had no score yet when max_requests struck": some[1:],
+        "the program as it is was scored on 5 of 40 validation rows when max_requests struck": [
+            PartlyScored(candidate=None, scored=5, rows=40)
+        ],
+    }
+    for words, partly in cases.items():
+        found = attrs.evolve(capped, partly=tuple(partly))
+        assert f"wordnet: no improvement found: {words}" == next(iter(in_words(found)))
+        assert [] == faults(to_json(found), result_schema())
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

@@ -105,6 +105,8 @@ class Warned:
 
     kind: str
     message: str
+    seconds: float | None = None
+    """How long it lasts from now on: of a pause that a provider asks for."""
 
 
 @attrs.frozen(kw_only=True)

@@ -281,15 +281,14 @@ class Evaluator:
         await self._answers.keep_outputs([it for it in ran if it[1].status is RolloutStatus.SUCCEEDED], target)
         return verdicts.metric_error(unscored, self._row_name, lasting=self._answers.lasts(unscored.identity))
 
-    def _say(self, kind: str, message: str) -> None:
+    def _say(self, kind: str, message: str, seconds: float | None = None) -> None:
         log.warning(message, kind=kind)
-        self.emit(Warned(kind=kind, message=message))
+        self.emit(Warned(kind=kind, message=message, seconds=seconds))
 
     def _warn_paused(self, seconds: float, why: str) -> None:
         """Tell each pause, equal ones too: nothing else is heard of the run meanwhile."""
-        self._say(
-            "paused", f"the endpoint asks to wait {seconds:.0f} s ({why}); nothing is lost, the run goes on then"
-        )
+        message = f"the endpoint asks to wait {seconds:.0f} s ({why}); nothing is lost, the run goes on then"
+        self._say("paused", message, seconds)
 
     def _warn_unread(self, wanted: list[Item]) -> None:
         """Name the first candidate whose change no rollout read: it was scored as the unchanged program."""

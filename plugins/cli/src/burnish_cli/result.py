@@ -137,7 +137,7 @@ class Change:
 
 @attrs.frozen(kw_only=True)
 class PartlyScored:
-    """A candidate that was scored on some of the validation rows only when a cap ended the search."""
+    """A candidate that had no score yet on some of the validation rows when a cap ended the search."""
 
     candidate: int | None
     """None: the program as it is."""
@@ -166,7 +166,7 @@ class ResultFile:
     notes: tuple[str, ...] = ()
     failures: FailureTable = FailureTable()
     partly: tuple[PartlyScored, ...] = ()
-    """Where a cap ended the search: the program as it is, then the latest first."""
+    """Where a cap ended the search: the program as it is, then who has the most scores."""
 
     @property
     def all_failed(self) -> FailureSummary | None:

@@ -86,6 +86,7 @@ class Tally:
         self._baseline: int | None = None
         self._best: int | None = None
         self._told = -math.inf
+        self._paused = -math.inf
         self._refused: set[str] = set()
         self._tests = 0
 
@@ -102,6 +103,7 @@ class Tally:
             if self._baseline is None and event.candidate.is_empty:
                 self._baseline = event.index
         elif isinstance(event, Warned):
+            self._paused = max(self._paused, self._clock() + (event.seconds or 0.0))
             return f"warning: {text.safe(event.message)}"
         elif isinstance(event, Refused) and event.cap not in self._refused:
             self._refused.add(event.cap)
@@ -117,8 +119,7 @@ class Tally:
 
     def _scored(self, event: RolloutLanded) -> str | None:
         """A candidate counts once each validation row has landed; unscored rows are not averaged in."""
-        landed = self._landed.pop(event.candidate, set())
-        self._landed[event.candidate] = landed  # in the order of the last landing
+        landed = self._landed.setdefault(event.candidate, set())
         landed.add(event.example)
         mean = self._state.matrix.mean(event.candidate, sorted(self._val)) if landed == self._val else None
         if mean is None:
@@ -151,14 +152,14 @@ class Tally:
         return None if best is None or best == self._baseline else self._state.candidates[best]
 
     def partly(self) -> tuple[PartlyScored, ...]:
-        """Give the candidates without a score on some validation rows: the program as it is, then the latest first."""
-        rows, found = len(self._val), []
-        for index in reversed(self._landed):
+        """Give the candidates without a score on some validation rows: the program as it is, then who has the most."""
+        found = []
+        for index in range(len(self._state.candidates)):
             scored = sum(self._state.matrix.cell(index, row) is not None for row in self._val)
-            if scored < rows:
+            if scored < len(self._val):
                 name = None if index == self._baseline else index
-                found.append(PartlyScored(candidate=name, scored=scored, rows=rows))
-        return tuple(sorted(found, key=lambda part: part.candidate is not None))
+                found.append(PartlyScored(candidate=name, scored=scored, rows=len(self._val)))
+        return tuple(sorted(found, key=lambda part: (part.candidate is not None, -part.scored)))
 
     def figures(self) -> Figures:
         """Give the figures as of now."""
@@ -180,6 +181,9 @@ class Tally:
         )
 
     def _left(self, elapsed: float, rate: float | None) -> float | None:
+        """Give no estimate while the provider has the run wait: the rate of late says nothing of then."""
+        if self._clock() < self._paused:
+            return None
         spend, budget = self._state.spend, self._budget
         bounds = [cap - spend.metric_calls for cap in (budget.max_metric_calls, self._rollouts) if cap is not None]
         if budget.max_lm_calls is not None:

@@ -81,10 +81,12 @@ def verdict(result: ResultFile) -> str:
 
 def _partly(result: ResultFile) -> str:
     part, *others = result.partly
+    when = f"when {text.safe(result.stop_reason.removeprefix('budget: '))} struck"
+    if part.candidate is not None and not part.scored:
+        return f"{text.count(len(result.partly), 'candidate')} had no score yet {when}"
     who = "the program as it is" if part.candidate is None else f"candidate {part.candidate}"
-    rest = f", {text.count(len(others), 'other')} on part of them" if others else ""
-    cap = text.safe(result.stop_reason.removeprefix("budget: "))
-    return f"{who} was scored on {part.scored} of {text.count(part.rows, 'validation row')}{rest} when {cap} struck"
+    rest = f", {text.count(len(others), 'other')} on fewer or none," if others else ""
+    return f"{who} was scored on {part.scored} of {text.count(part.rows, 'validation row')}{rest} {when}"
 
 
 def _see(result: ResultFile) -> str:
