@@ -8,15 +8,15 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import attrs
 
 import burnish
 from burnish import abc
-from burnish.abc import LMRequest, LMResponse, Message
+from burnish.abc import LMRequest, LMResponse, Message, Usage
 from burnish.errors import ContextLostError, UsageError
-from burnish_programs._binding import in_force
+from burnish_programs._binding import InForce, in_force
 from burnish_programs._prediction import Prediction
 from burnish_programs._render import Prefix
 
@@ -42,6 +42,23 @@ class Settings:
         """What is set of the request's own sampling settings."""
         own = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         return {name: value for name, value in own.items() if value is not None}
+
+
+class CallMeter(Protocol):
+    """Who is asked before a predictor's call, and told after it."""
+
+    def reserve(self, at: str) -> None: ...
+
+    def record_usage(self, usage: Usage) -> None: ...
+
+
+class Asked(NamedTuple):
+    """What one call of a predictor gave."""
+
+    outputs: dict[str, Any]
+    response: LMResponse
+    span_id: int | None
+    """Of its span; None where nothing records."""
 
 
 class _Prefixes:
@@ -202,21 +219,39 @@ class Leaf(ABC):
             raise _context_lost(next(iter(list(self._runs.values())), self.name))
         self._check_inputs(inputs)
         force = in_force(self, self.name or self.fallback_name)
-        text, shared = self._rendered(force.overlay)
-        prefix, suffix = shared.without(force.source), self.render_call(text, inputs)
         model = burnish.model_for(self.settings.role) if self.model is None else self.model
+        return Prediction((await self.ask(inputs, force, model)).outputs)
+
+    async def ask(
+        self,
+        inputs: Mapping[str, Any],
+        force: InForce,
+        model: Any,
+        more: tuple[Message, ...] = (),
+        meter: CallMeter | None = None,
+    ) -> Asked:
+        """Render, ask `model` and parse, as one span; `more` are turns after those of the call.
+
+        A `meter` is asked before the call and told its usage after it; what it raises ends the span.
+        """
+        text, shared = self._rendered(force.overlay)
+        prefix, suffix = shared.without(force.source), self.render_call(text, inputs) + more
         request = LMRequest(messages=prefix + suffix, layout=shared.layout, **self.settings.sampling)
         with burnish.span(force.name, inputs) as span:
             if span is not None:
                 identity = burnish.as_model(model).identity
                 span.request(prefix, suffix, {**identity, **self.settings.sampling})
+            if meter is not None:
+                meter.reserve(force.name)
             response = await burnish.call_model(model, request, role=self.settings.role)
+            if meter is not None:
+                meter.record_usage(response.usage)
             if span is not None:
                 span.exchange(response)
             outputs = self.parse(response, shared)
             if span is not None:
                 span.output(outputs)
-        return Prediction(outputs)
+        return Asked(outputs, response, None if span is None else span.id)
 
     def sync(self, /, **inputs: Any) -> Prediction:
         """Do the same from sync code: a worker thread, a thread that carries the rollout's context, or no event loop.
