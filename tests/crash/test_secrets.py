@@ -65,3 +65,37 @@ def test_a_key_in_place_of_its_name_is_not_shown(place: Place, capsys: pytest.Ca
         out, err = capsys.readouterr()
         assert "api_key" in err or "headers_env" in err
         assert "sk-of-the-key" not in out + err
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        'use = "openai"\nmodel = "tiny"\nheaders = "Authorization: sk-of-the-key"',
+        'use = "openai"\nmodel = "tiny"\nheaders = ["sk-of-the-key"]',
+        'use = "openai"\nmodel = "tiny"\nheaders.Authorization = ["sk-of-the-key"]',
+        'use = "openai"\nmodel = "tiny"\nauthorization = "sk-of-the-key"',
+        'use = "openai"\nmodel = "tiny"\napi_key_env = ["sk-of-the-key"]',
+        'use = ["sk-of-the-key"]',
+        'use = { api_key = "sk-of-the-key" }',
+        '[models]\nuse = "openai"\napi_key = "sk-of-the-key"',
+        '[[models.judge]]\napi_key = "sk-of-the-key"',
+        'models = [{ use = "openai", api_key = "sk-of-the-key" }]',
+    ],
+)
+def test_a_wrong_type_is_told_without_the_value(
+    place: Place, capsys: pytest.CaptureFixture[str], model: str
+) -> None:
+    """Whatever stands in a model's table in the wrong form: its type is said, and no secret (62)."""
+    place.configure(model=model)
+    path = place.path / "burnish.toml"
+    text = path.read_text(encoding="utf-8")
+    if model.startswith(("[models]", "models")):  # in place of the table that the configuration has
+        text = text.replace("[models.task]\n", "")
+    if model.startswith("models"):
+        text = f"{model}\n" + text.replace(model, "")
+    path.write_text(text, encoding="utf-8")
+    assert 2 == main(["run"])
+    out, err = capsys.readouterr()
+    assert "burnish: error: " in err
+    assert "TOML" not in err
+    assert "sk-of-the-key" not in out + err

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import enum
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
@@ -49,10 +50,16 @@ class OptionsError(ConfigError):
         super().__init__("\n".join(f"{head}{where}{f'.{path}' if path else ''}: {what}" for path, what in faults))
 
 
-class _Wrong(Exception):
-    """Faults below one value: path from there, and text."""
+_SECRET = re.compile(r"auth|cookie|credential|header|key|passw|secret|sig|token(?!s)", re.IGNORECASE)
+"""Names of options whose values no message quotes."""
+_SHORTEST = 4
+"""Characters of a value from which on it is taken out of what a class says of it."""
 
-    def __init__(self, *faults: tuple[str, str]) -> None:
+
+class _Wrong(Exception):
+    """Faults below one value: path from there, text, and what may be quoted of the value where it is no secret."""
+
+    def __init__(self, *faults: tuple[str, str, str]) -> None:
         self.faults = faults
 
 
@@ -62,7 +69,7 @@ def structure_options(options: type | None, table: Mapping[str, Any], *, where: 
     Raises `OptionsError` naming every unknown key (with the nearest known one), missing key and wrong type at once.
     """
     if not isinstance(table, Mapping):
-        raise OptionsError(where, [("", f"expected a table, got {_shown(table)}")], file)
+        raise OptionsError(where, [("", f"expected a table, got {_shown(table)}{_quoted(table)}")], file)
     if options is None:
         if table:
             raise OptionsError(where, [(str(key), "this plugin takes no options") for key in table], file)
@@ -70,7 +77,10 @@ def structure_options(options: type | None, table: Mapping[str, Any], *, where: 
     try:
         return _attrs(table, options)
     except _Wrong as wrong:
-        raise OptionsError(where, [(path.lstrip("."), what) for path, what in wrong.faults], file) from wrong.__cause__
+        faults = [
+            (path.lstrip("."), what if _SECRET.search(path) else f"{what}{quote}") for path, what, quote in wrong.faults
+        ]
+        raise OptionsError(where, faults, file) from wrong.__cause__
 
 
 def _read(value: Any, kind: Any) -> Any:
@@ -162,7 +172,7 @@ def _sequence(value: Any, kind: Any, origin: Any) -> Any:
     if make is tuple and inner and inner[-1] is not Ellipsis:
         kinds = list(inner)
         if len(kinds) != len(items):
-            raise _Wrong(("", f"expected a list of {len(kinds)}, got one of {len(items)}"))
+            raise _Wrong(("", f"expected a list of {len(kinds)}, got one of {len(items)}", ""))
     read = _each((f"[{i}]", item, k) for i, (item, k) in enumerate(zip(items, kinds, strict=True)))
     try:
         return make(read)
@@ -182,8 +192,8 @@ def _attrs(value: Any, kind: type) -> Any:
     if not isinstance(value, Mapping):
         raise _expected(kind, value)
     fields = {field.alias: field for field in attrs.fields(attrs.resolve_types(kind)) if field.init}
-    wrong = [(f".{key}", _unknown(str(key), list(fields))) for key in value if key not in fields]
-    wrong += [(f".{k}", "is missing") for k, f in fields.items() if f.default is attrs.NOTHING and k not in value]
+    wrong = [(f".{key}", _unknown(str(key), list(fields)), "") for key in value if key not in fields]
+    wrong += [(f".{k}", "is missing", "") for k, f in fields.items() if f.default is attrs.NOTHING and k not in value]
     known = [key for key in value if key in fields]
     items: list[Any] = []
     try:
@@ -195,7 +205,7 @@ def _attrs(value: Any, kind: type) -> Any:
     try:
         return kind(**dict(zip(known, items, strict=True)))
     except Exception as error:
-        raise _Wrong(_refused(error)) from error
+        raise _Wrong(_refused(error, list(_secrets(value)))) from error
 
 
 def _each(items: Iterator[tuple[str, Any, Any]]) -> list[Any]:
@@ -205,7 +215,7 @@ def _each(items: Iterator[tuple[str, Any, Any]]) -> list[Any]:
         try:
             made.append(_read(value, kind))
         except _Wrong as error:
-            wrong += [(f"{path}{below}", what) for below, what in error.faults]
+            wrong += [(f"{path}{below}", what, quote) for below, what, quote in error.faults]
     if wrong:
         raise _Wrong(*wrong)
     return made
@@ -231,7 +241,7 @@ def _instance(value: Any, kind: Any, origin: Any) -> Any:
 
 
 def _expected(kind: Any, value: Any) -> _Wrong:
-    return _Wrong(("", f"expected {_words(kind)}, got {_shown(value)}"))
+    return _Wrong(("", f"expected {_words(kind)}, got {_shown(value)}", _quoted(value)))
 
 
 def _words(kind: Any) -> str:
@@ -245,7 +255,7 @@ def _words(kind: Any) -> str:
         return " or ".join(dict.fromkeys(members))
     if origin is Literal or isinstance(kind, enum.EnumMeta):
         choices = get_args(kind) if origin is Literal else [choice.value for choice in kind]
-        return " or ".join(f'"{c}"' if isinstance(c, str) else _shown(c) for c in choices)
+        return " or ".join(f'"{c}"' if isinstance(c, str) else f"{_shown(c)}{_quoted(c)}" for c in choices)
     if origin in _SEQUENCES:
         return "a list"
     if isinstance(origin, type) and (attrs.has(origin) or issubclass(origin, Mapping)):
@@ -254,13 +264,16 @@ def _words(kind: Any) -> str:
 
 
 def _shown(value: Any) -> str:
+    """Name a value by its type."""
     if value is None or isinstance(value, bool):
         return str(value) if value is None else str(value).lower()
-    if isinstance(value, (str, int, float)):
-        kind = next(k for k in (str, int, float) if isinstance(value, k))
-        return f"{_SCALARS[kind][1]} {value!r:.60}"
-    kinds = ((Mapping, "a table"), ((list, tuple), "a list"))
+    scalars = ((str, "text"), (int, "a whole number"), (float, "a number"))
+    kinds = (*scalars, (Mapping, "a table"), ((list, tuple), "a list"))
     return next((words for kind, words in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
+
+
+def _quoted(value: Any) -> str:
+    return f" {value!r:.60}" if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
 
 
 def _unknown(key: str, known: Sequence[str]) -> str:
@@ -269,9 +282,24 @@ def _unknown(key: str, known: Sequence[str]) -> str:
     return f"is not a known option; {hint}known: {', '.join(known) or 'none'}"
 
 
-def _refused(error: Exception) -> tuple[str, str]:
+def _refused(error: Exception, secrets: Sequence[str]) -> tuple[str, str, str]:
     """Say why a class refused its values: its validators' own words, with the key where attrs tells it."""
+    path, message = "", str(error) if isinstance(error, (BurnishError, ValueError, TypeError)) else first_line(error)
     match error.args:
-        case (message, attrs.Attribute() as field, *_):
-            return f".{field.alias}", str(message)
-    return "", str(error) if isinstance(error, (BurnishError, ValueError, TypeError)) else first_line(error)
+        case (words, attrs.Attribute() as field, *_):
+            path, message = f".{field.alias}", str(words)
+    for secret in secrets:
+        message = message.replace(secret, "[redacted]")
+    return path, message, ""
+
+
+def _secrets(value: Any, secret: bool = False) -> Iterator[str]:
+    """Give the texts under names of secrets."""
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _secrets(below, secret or bool(_SECRET.search(str(name))))
+    elif isinstance(value, (list, tuple)):
+        for below in value:
+            yield from _secrets(below, secret)
+    elif secret and isinstance(value, str) and len(value) >= _SHORTEST:
+        yield value

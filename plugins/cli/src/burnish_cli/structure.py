@@ -191,6 +191,8 @@ def _components(value: Any, _: Any) -> tuple[Component, ...]:
 def _by_role(value: Any, _: Any) -> Mapping[str, Component]:
     if not isinstance(value, dict):
         raise _WrongType(value, "a table by role, such as `[models.task]`")
+    if "use" in value:  # the options would be taken for names of models, and be quoted as such
+        raise _Fault("needs a role: write `[models.task]` in place of `[models]`")
     return _each(value.items())
 
 
@@ -260,10 +262,12 @@ def _unknown(key: str, kind: type) -> str:
 
 
 def _shown(value: object) -> str:
+    """Quote a value with its type; of lists and tables, which may hold a plugin's secrets, the type alone."""
     kinds = {str: "text", int: "a whole number", float: "a number", list: "a list", dict: "a table"}
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value!r:.60} ({kinds.get(type(value), type(value).__name__)})"
+    kind = kinds.get(type(value), type(value).__name__)
+    return kind if isinstance(value, (list, dict)) else f"{value!r:.60} ({kind})"
 
 
 def _where(file: str, path: KeyPath, text: str) -> tuple[int, str]:
