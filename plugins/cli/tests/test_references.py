@@ -40,8 +40,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "mod_a.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "mod_b.py").write_text("import no_such_thing", encoding="utf-8")
     (tmp_path / "mod_c.py").write_text("1 / 0", encoding="utf-8")
+    (tmp_path / "mod_e.py").write_text("raise SystemExit(1)", encoding="utf-8")
     yield tmp_path
-    for name in ("mod_a", "mod_b", "mod_c"):
+    for name in ("mod_a", "mod_b", "mod_c", "mod_e"):
         sys.modules.pop(name, None)
 
 
@@ -63,6 +64,8 @@ def test_objects_of_burnish_and_marked_functions_are_loaded(place: Path) -> None
         ("mod_d:metric", "cannot be imported: the module `mod_d` is not there"),
         ("mod_b:metric", "cannot be imported: the module `no_such_thing` is not there"),
         ("mod_c:metric", "cannot be imported: ZeroDivisionError: division by zero"),
+        ("mod_e:metric", "cannot be imported: SystemExit: 1"),
+        ("mod_a:", "`mod_a:` is not of the form `module:attribute`"),
     ],
 )
 def test_anything_else_is_refused(place: Path, reference: str, expected: str) -> None:

@@ -53,8 +53,8 @@ async def test_signature_and_prompt(tmp_path: Path) -> None:
         ({"prompt": "none.md"}, "cannot be read"),
         ({"signature": "q -> a: flot"}, "unknown type"),
         ({"use": "nonsense"}, "not of the form"),
-        ({"use": "no_such_module_here:x"}, "no module `no_such_module_here`"),
-        ({"use": "json:nothing"}, "`json` has no `nothing`"),
+        ({"use": "no_such_module_here:x"}, "the module `no_such_module_here` is not there"),
+        ({"use": "json:nothing"}, "names `nothing`, which is not there"),
         ({"use": "json:dumps"}, r"mark it with `@burnish\.exposed`"),
     ],
 )
@@ -81,7 +81,7 @@ async def test_use_takes_burnish_objects_and_marked_functions(monkeypatch: pytes
         assert isinstance(await opened(tmp_path, use=f"users_module:{name}"), Target)
     with pytest.raises(ConfigError, match="is a class: name an instance"):
         await opened(tmp_path, use="users_module:Predict")
-    with pytest.raises(ConfigError, match="is 5, no burnish program"):
+    with pytest.raises(ConfigError, match="is no burnish program but of the type `int`"):
         await opened(tmp_path, use="users_module:number")
     target = await opened(tmp_path, use="users_module:marked")
     assert {"a": "x"} == await target.run({"q": "x"}, burnish.Candidate())

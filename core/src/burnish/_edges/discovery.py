@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
+import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from burnish.errors import PluginBrokenError, first_line
+from burnish.errors import ConfigError, PluginBrokenError, first_line
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -124,3 +126,30 @@ def _damage(distribution: Distribution, error: Exception) -> Damage:
             f"Reinstall or uninstall {name}"
         ),
     )
+
+
+def load_attribute(reference: str) -> Any:
+    """Import what `module:attribute` names; the attribute may be a path (`Holder.model`).
+
+    Whether it may be used is the caller's to judge. Raises `ConfigError` where the text has another form, module or
+    attribute is missing, or the module fails.
+    """
+    module, _, path = reference.partition(":")
+    if not module or not path:
+        raise ConfigError(f"`{reference}` is not of the form `module:attribute`")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        way = "install it, or add its directory to PYTHONPATH"
+        raise ConfigError(
+            f"`{reference}` cannot be imported: the module `{error.name}` is not there; {way}"
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"`{reference}` cannot be imported: {first_line(error)}") from error
+    for name in path.split("."):
+        if not hasattr(found, name):
+            near = difflib.get_close_matches(name, dir(found), n=1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise ConfigError(f"`{reference}` names `{name}`, which is not there{hint}")
+        found = getattr(found, name)
+    return found

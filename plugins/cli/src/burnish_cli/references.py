@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
-from burnish import abc
-from burnish.errors import ConfigError, first_line
+from burnish import abc, load_attribute
+from burnish.errors import ConfigError
 
 MARKS = ("__burnish_target__", "__burnish_inline__", "__burnish_exposed__")
 KINDS = (abc.Target, abc.Metric, abc.Strategy, abc.Model, abc.Cache, abc.Meter, abc.Sink, abc.Executor)
@@ -20,7 +18,7 @@ class BadReferenceError(ConfigError):
 
     def __init__(self, where: str, reference: str, why: str) -> None:
         self.where, self.reference = where, reference
-        super().__init__(f"{where}: `{reference}` {why}")
+        super().__init__(f"{where}: {why}")
 
 
 def load_reference(reference: str, base_dir: Path, *, where: str) -> Any:
@@ -29,26 +27,16 @@ def load_reference(reference: str, base_dir: Path, *, where: str) -> Any:
     Raises `BadReferenceError` where module or attribute is missing, the module fails, or the object is neither one of
     burnish nor a function marked with `@burnish.exposed`: a configuration may not call whatever can be imported.
     """
-    module_name, _, path = reference.partition(":")
     directory = str(base_dir.resolve())
     if directory not in sys.path:
         sys.path.insert(0, directory)
     try:
-        value: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        missing = f"the module `{error.name}` is not there"
-        raise BadReferenceError(where, reference, f"cannot be imported: {missing}; looked in {directory} too") from None
-    except Exception as error:
-        raise BadReferenceError(where, reference, f"cannot be imported: {first_line(error)}") from error
-    for name in path.split("."):
-        if not hasattr(value, name):
-            near = difflib.get_close_matches(name, dir(value), n=1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise BadReferenceError(where, reference, f"names `{name}`, which is not there{hint}")
-        value = getattr(value, name)
+        value = load_attribute(reference)
+    except ConfigError as error:
+        raise BadReferenceError(where, reference, str(error)) from error.__cause__
     if not _is_meant(value):
         why = "is neither an object of burnish nor a marked function; put `@burnish.exposed` above it if it is meant"
-        raise BadReferenceError(where, reference, why)
+        raise BadReferenceError(where, reference, f"`{reference}` {why}")
     # A program's class stands for one made without arguments.
     return value() if isinstance(value, type) else value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import burnish
@@ -25,22 +24,9 @@ def program_of(attribute: Any, name: str) -> abc.Target:
     if isinstance(attribute, type) and issubclass(attribute, (Module, Leaf)):
         raise ConfigError(f"`{name}` is a class: name an instance, as in `program = {attribute.__name__}()`")
     hint = "; mark it with `@burnish.exposed`" if callable(attribute) else ""
-    raise ConfigError(f"`{name}` is {attribute!r:.80}, no burnish program{hint}")
+    raise ConfigError(f"`{name}` is no burnish program but of the type `{type(attribute).__name__}`{hint}")
 
 
 def load_program(name: str) -> abc.Target:
     """Import `module:attribute` and give its target. Raises `ConfigError` that says what is missing."""
-    module_name, _, path = name.partition(":")
-    if not module_name or not path:
-        raise ConfigError(f"`use = {name!r}` is not of the form `module:attribute`")
-    try:
-        found: Any = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"`use = {name!r}`: no module `{error.name}`; install it, or add its directory to PYTHONPATH"
-        ) from None
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise ConfigError(f"`use = {name!r}`: `{module_name}` has no `{path}`")
-        found = getattr(found, part)
-    return program_of(found, name)
+    return program_of(burnish.load_attribute(name), name)
