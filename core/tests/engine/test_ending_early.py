@@ -241,6 +241,7 @@ def test_inside_a_running_asyncio_loop() -> None:
     assert [0.5, 0.6] == asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_max_seconds_ends_a_rollout_that_hangs(tmp_path: Path) -> None:
     """What is in flight is cancelled, what has landed counts, and the test runs in the fifth that is its own."""
     module, hung = program(), list[Any]()
@@ -252,11 +253,11 @@ def test_max_seconds_ends_a_rollout_that_hangs(tmp_path: Path) -> None:
         return float(text)
 
     module.act = act
-    budget = b.Budget(max_seconds=0.2)
+    budget = b.Budget(max_seconds=1.5)
     began = time.monotonic()
     sets = split(train=1, val=2, test=1)
     result = tune(module, Tries("0.5", "0.9"), sets, budget=budget, run_dir=tmp_path)
-    assert 0.15 < time.monotonic() - began < 5
+    assert 1.1 < time.monotonic() - began < 10
     assert ("budget: max_seconds", 0.1, 0.5, ()) == (result.stop_reason, result.baseline, result.best, result.reports)
     assert result.test is not None
     assert ((0.1,), (0.5,), True) == (
@@ -267,6 +268,7 @@ def test_max_seconds_ends_a_rollout_that_hangs(tmp_path: Path) -> None:
     assert "budget: max_seconds" == list(read_events(tmp_path / "run.db"))[-1].stop_reason  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_max_seconds_ends_a_test_that_hangs() -> None:
     """The search is done: its winner stays, and there is no test result."""
 
@@ -277,11 +279,12 @@ def test_max_seconds_ends_a_test_that_hangs() -> None:
 
     module = program()
     module.act = act
-    result = tune(module, Tries("0.5"), split(train=1, val=2, test=2), budget=b.Budget(max_seconds=0.15))
+    result = tune(module, Tries("0.5"), split(train=1, val=2, test=2), budget=b.Budget(max_seconds=1))
     assert ("budget: max_seconds", 0.5, None) == (result.stop_reason, result.best, result.test)
     assert 1 == len(result.reports)
 
 
+@pytest.mark.slow
 def test_max_seconds_leaves_sync_code_that_hangs_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread cannot be cancelled: the run waits for it no longer than its patience, and then goes on without it."""
     monkeypatch.setattr(invoke, "PATIENCE", 0.05)
@@ -294,10 +297,41 @@ def test_max_seconds_leaves_sync_code_that_hangs_behind(monkeypatch: pytest.Monk
 
     try:
         with capture_logs() as lines:
-            result = tune(hang, Tries("0.5"), split(train=1, val=2), budget=b.Budget(max_seconds=0.05))
+            result = tune(hang, Tries("0.5"), split(train=1, val=2), budget=b.Budget(max_seconds=1))
         assert not returned.is_set()
     finally:
         freed.set()
     assert ("budget: max_seconds", None, b.Candidate()) == (result.stop_reason, result.best, result.candidate)
     assert 1 == sum("was left behind" in line["event"] for line in lines)
     assert returned.wait(10)
+
+
+HANGS = """
+import threading
+import burnish as b
+from burnish import Plan, Report
+from burnish._runtime import invoke
+
+invoke.PATIENCE = 0.1
+
+class Looks:
+    def plan(self, problem):
+        return Plan(rollouts=1)
+    async def compile(self, engine, problem):
+        await engine.evaluate_many([(engine.register(problem.start), problem.train)])
+        return Report(strategy="looks", best=problem.start)
+
+def program(q):
+    threading.Event().wait()
+
+result = b.optimize(program, trainset=[{"q": 0}], metric=lambda example, prediction: 1.0, strategy=Looks(),
+                    budget=b.Budget(max_seconds=1))
+print(result.stop_reason)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_ends_though_sync_code_hangs_for_ever() -> None:
+    """The thread that was left behind keeps neither the run nor the interpreter alive."""
+    done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=30, check=True)
+    assert "budget: max_seconds" == done.stdout.splitlines()[-1]

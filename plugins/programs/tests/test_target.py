@@ -348,3 +348,26 @@ def test_runs_are_counted() -> None:
             predict.sync(q="x")
     with models(task=lambda _: "a"):
         assert "a" == predict.sync(q="x").a
+
+
+async def test_a_sync_forward_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over its time its predictors' calls end; a `forward` that does not return keeps nobody waiting."""
+    monkeypatch.setattr("burnish._runtime.invoke.PATIENCE", 0.02)
+    freed, model = threading.Event(), ScriptedModel(lambda request: "[[ ## a ## ]]\nx")
+
+    class Hangs(Module):
+        def __init__(self) -> None:
+            self.answer = Predict("q -> a")
+
+        def forward(self, *, q: int) -> Any:
+            freed.wait(10)
+            return self.answer.sync(q=str(q))
+
+    engine = burnish.EvalEngine([{"q": 1}], lambda *_: 1.0, burnish.EngineConfig(rollout_timeout=0.02))
+    try:
+        with models(task=model), trio.fail_after(5):
+            outcome = await engine.evaluate(Hangs(), engine.register(Candidate()))
+    finally:
+        freed.set()
+    (rollout,) = outcome.completed().rollouts  # type: ignore[union-attr]
+    assert (burnish.RolloutStatus.TIMED_OUT, 0) == (rollout.status, model.calls)
