@@ -83,6 +83,7 @@ async def compare_on_test(
         journal=_TestJournal(main, numbers),
         models=setup.models,
         row_name=lambda row: f"test row {row}",
+        watch=main.watch,
     )
     indices = [bench.register(candidate) for candidate in candidates]
     rows = range(len(bench.examples))

@@ -58,6 +58,9 @@ def make_examples(rows: Iterable[Any]) -> tuple[Example, ...]:
     return tuple(_example(i, row) for i, row in enumerate(rows))
 
 
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
 def own(value: Any) -> Any:
     """Copy plain containers (`dict`, `list`, `tuple`, named tuples, `OrderedDict`, `defaultdict`) all the way down.
 
@@ -72,12 +75,10 @@ def own(value: Any) -> Any:
 
 def _own(value: Any) -> Any:
     kind = type(value)
-    if kind is str:
-        return value
     if kind is dict:
-        return {k: _own(v) for k, v in value.items()}
+        return {k: v if type(v) in _ATOMS else _own(v) for k, v in value.items()}
     if kind is list:
-        return [_own(v) for v in value]
+        return [v if type(v) in _ATOMS else _own(v) for v in value]
     if kind is tuple:
         return tuple([_own(v) for v in value])
     if kind is OrderedDict or kind is defaultdict:

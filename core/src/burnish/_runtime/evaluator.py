@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -31,6 +32,7 @@ from burnish._runtime.metric import MetricRunner
 from burnish._runtime.rollout import Surroundings
 from burnish._runtime.scope import current_models
 from burnish._runtime.target import check_candidate, inputs_of
+from burnish._runtime.watch import Watch
 from burnish.errors import InternalError, MetricError, RunStoppedError, UnknownIndexError
 
 
@@ -54,6 +56,7 @@ class Evaluator:
         journal: Journal | None = None,
         models: Mapping[str, Any] | None = None,
         row_name: Callable[[int], str] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.config = config or EngineConfig()
         self.examples: tuple[Example, ...] = make_examples(examples)
@@ -68,6 +71,7 @@ class Evaluator:
         self._dispatcher = Dispatcher(
             self.config, self.ledger, self._answers, executor, self, durable=journal is not None
         )
+        self.watch = watch or Watch(partial(self.warn, "blocked"))
         self._row_name = row_name
         self._warned: set[str] = set()
 
@@ -213,7 +217,8 @@ class Evaluator:
                 return requests, Ending(cap=cap)
             admitted, requests = wanted, fitting
             try:
-                ending = await self._dispatcher.run(self._surroundings(target), wanted, inputs, step)
+                with self.watch.on():
+                    ending = await self._dispatcher.run(self._surroundings(target), wanted, inputs, step)
             finally:
                 await self.ledger.hand_back()
             if ending.cap or ending.fault or all(item.record is not None for item in wanted):
