@@ -219,3 +219,17 @@ async def test_sync_code_that_is_left_behind_makes_no_calls(monkeypatch: pytest.
     assert await trio.to_thread.run_sync(over.wait, 10)
     assert (b.RolloutStatus.TIMED_OUT, None, 0) == (rollout.status, rollout.eval, model.calls)
     idle(engine)
+
+
+async def test_sync_code_is_not_begun_once_it_is_cancelled() -> None:
+    """Cancelled before its thread runs, nothing is called and nobody waits."""
+    called, limiter = list[int](), trio.CapacityLimiter(1)
+    began = trio.current_time()
+    for held in (False, True):  # at once, or while it waits for a thread
+        if held:
+            limiter.acquire_on_behalf_of_nowait("another")
+        with trio.move_on_after(0.01 if held else 0) as scope:
+            await b.in_thread(lambda: called.append(1), limiter)
+        assert scope.cancelled_caught
+    assert trio.current_time() - began < 2
+    assert [] == called

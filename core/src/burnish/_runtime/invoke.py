@@ -55,6 +55,7 @@ class _Caller:
 
     token: trio.lowlevel.TrioToken
     scopes: set[trio.CancelScope] = attrs.field(factory=set)
+    started: bool = False
     cancelled: bool = False
 
     def cancel(self) -> None:
@@ -80,9 +81,11 @@ async def in_thread(call: Callable[[], T], limiter: trio.CapacityLimiter | None 
     outcomes: list[tuple[T | None, BaseException | None]] = []
 
     def run() -> None:
+        caller.started = True  # before the look at `cancelled`: either the caller waits, or nothing is called
         _caller.set(caller)
         try:
-            outcomes.append((call(), None))
+            if not caller.cancelled:
+                outcomes.append((call(), None))
         except BaseException as error:
             outcomes.append((None, error))
         with suppress(trio.RunFinishedError):
@@ -92,10 +95,11 @@ async def in_thread(call: Callable[[], T], limiter: trio.CapacityLimiter | None 
         await trio.to_thread.run_sync(run, limiter=limiter or trio.CapacityLimiter(1), abandon_on_cancel=True)
     except trio.Cancelled:
         caller.cancel()
-        with trio.move_on_after(PATIENCE, shield=True):
+        with trio.move_on_after(PATIENCE if caller.started else 0, shield=True) as waiting:
             await done.wait()
-        if not outcomes:
+        if caller.started and waiting.cancelled_caught:
             log.warning("sync code did not return when it was cancelled and was left behind", seconds=PATIENCE)
+        if not outcomes:
             raise
     value, error = outcomes.pop()
     try:
@@ -111,17 +115,23 @@ async def for_caller(call: Callable[[], Awaitable[T]]) -> T:
     caller = _caller.get()
     if caller is None or caller.token is not trio.lowlevel.current_trio_token():
         return await call()
+    ended: BaseException | None = None
     with trio.CancelScope() as scope:
         caller.scopes.add(scope)
         if caller.cancelled:
             scope.cancel()
         try:
             return await call()
-        except trio.Cancelled as error:
-            cancelled = error
+        except BaseException as error:
+            ended = error
+            raise
         finally:
             caller.scopes.discard(scope)
-    raise cancelled  # outside of its scope, which would end it: the thread has to see it
+    assert ended is not None
+    try:
+        raise ended  # once more: the scope ended the cancellation, and the thread has to see it
+    finally:
+        del ended
 
 
 class Invoker:
