@@ -57,6 +57,8 @@ async def test_what_is_written_into_a_row_is_seen_by_nobody(sync: bool) -> None:
         assert [{"said": [1]}] * 4 == [rollout.output for rollout in done.rollouts]
     assert [1] * 12 == lengths
     assert rows() == given == engine.examples
+    engine.examples[0]["history"].append("by the caller")
+    assert given == engine.examples
 
 
 async def test_an_answer_is_what_it_was_when_it_was_given() -> None:
@@ -121,3 +123,24 @@ async def test_the_metric_of_spans_gets_copies_too() -> None:
     target, index = engine._target(answer), engine.register(b.Candidate())
     await engine._evaluator.evaluate_many(target, [(index, [0])], samples=2)
     assert [([1], ["said"])] * 2 == seen
+
+
+async def test_what_a_metric_writes_into_a_trace_is_lost() -> None:
+    """Demos are made of traces: a metric that normalises a span's output in place does so for itself alone."""
+
+    async def answer(q: int) -> str:
+        with b.span("step", {"q": [q]}) as span:
+            assert span is not None
+            span.output({"a": ["Yes"]})
+        return "Yes"
+
+    def metric(example: Any, prediction: Any, trace: Any) -> float:
+        trace.spans[0].inputs["q"].append(2)
+        trace.spans[0].output["a"][0] = "yes"
+        return 1.0
+
+    engine = EvalEngine([{"q": 1}], metric, EngineConfig(keep_traces="all"))
+    (rollout,) = evaluated(await engine.evaluate(answer, engine.register(b.Candidate()))).rollouts
+    assert rollout.trace is not None
+    (span,) = rollout.trace.spans
+    assert ({"q": [1]}, {"a": ["Yes"]}) == (span.inputs, span.output)

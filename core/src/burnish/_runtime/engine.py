@@ -12,6 +12,7 @@ import attrs
 from burnish import abc
 from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
+from burnish._model.example import own
 from burnish._model.matrix import ScoreMatrix
 from burnish._model.outcome import (
     BudgetExhausted,
@@ -141,8 +142,8 @@ class EvalEngine:
 
     @property
     def examples(self) -> list[Any]:
-        """The rows, as they were given."""
-        return [example.row for example in self._evaluator.examples]
+        """Copies of the rows, as they were given."""
+        return [own(example.row) for example in self._evaluator.examples]
 
     @property
     def num_examples(self) -> int:

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from burnish._model.evals import Eval
 from burnish._model.example import Example, own
 from burnish._model.trace import Trace
@@ -41,11 +43,11 @@ class MetricRunner:
     async def evaluate(self, example: Example, prediction: Any, trace: Trace) -> Eval:
         """Score one rollout. Raises `MetricError` where the metric raises or returns no finite score.
 
-        The metric gets copies of row and prediction, as far as they are plain containers (`own`): what it writes into
-        them is seen by nobody.
+        The metric gets copies of row and prediction, as far as they are plain containers (`own`), and of what the spans
+        hold: what it writes into them is seen by nobody.
         """
-        extra = {"trace": trace} if self._takes_trace == "keyword" else {}
-        args = (trace,) if self._takes_trace == "positional" else ()
+        extra = {"trace": _copy(trace)} if self._takes_trace == "keyword" else {}
+        args = (_copy(trace),) if self._takes_trace == "positional" else ()
         try:
             value = await self._evaluate(own(example.row), own(prediction), *args, **extra)
         except BaseException as error:
@@ -60,7 +62,7 @@ class MetricRunner:
         if self._spans is None:
             return {}
         try:
-            given = await self._spans(own(example.row), own(prediction), trace)
+            given = await self._spans(own(example.row), own(prediction), _copy(trace))
             pairs = dict(given.items() if isinstance(given, Mapping) else given)
         except BaseException as error:
             stop = stops(error)
@@ -70,6 +72,12 @@ class MetricRunner:
                 f"the metric's evaluate_spans raised {first_line(error)}; it returns (span id, Eval) pairs"
             ) from error
         return {span_id: as_eval(value) for span_id, value in pairs.items()}
+
+
+def _copy(trace: Trace) -> Trace:
+    """Copy a trace as far as it can be written into."""
+    spans = [attrs.evolve(span, inputs=own(span.inputs), output=own(span.output)) for span in trace.spans]
+    return attrs.evolve(trace, spans=tuple(spans))
 
 
 def as_eval(value: Any) -> Eval:
