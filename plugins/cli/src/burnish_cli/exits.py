@@ -26,7 +26,7 @@ class Exit(enum.IntEnum):
     BUDGET_REFUSED = 4
     """The budget does not cover what was asked; nothing was spent."""
     INTERNAL = 70
-    """A fault of burnish itself."""
+    """A fault of burnish itself, or an exception that a plugin should not raise."""
     INTERRUPTED = 130
     """Before the run began."""
 

@@ -67,20 +67,19 @@ def execute(job: Job, *, stream: TextIO, rollouts: int | None) -> ResultFile:
     tally = Tally(val=columns, budget=job.config.budget, clock=time.monotonic, rollouts=rollouts)
     handle, halt, notes, replies = RunHandle(), Halt(), Notes(job.splits.notes), WrongReplies()
     lines: Lines = queue.SimpleQueue()
-    try:
-        with open_progress(stream, tally) as view:
-            rescue = partial(_rescue, job, tally, view)
-            heed = Heed(first=handle.cancel, second=halt.now, rescue=rescue, say=lines.put, code=Exit.STOPPED)
-            with watched(handle, view, replies, lines, notes), logs_told(notes.add), heeded(heed):
-                result = trio.run(_run, job, handle, halt)
-    except BurnishError as error:
-        if error.result is not None:
-            _write(job, error.result, tally, notes, error)
-        raise
-    wrong = replies.told()
-    if wrong is not None:
-        notes.add(wrong)
-    return _write(job, result, tally, notes)
+    with open_progress(stream, tally) as view:
+        rescue = partial(_rescue, job, tally, view)
+        heed = Heed(first=handle.cancel, second=halt.now, rescue=rescue, say=lines.put, code=Exit.STOPPED)
+        with heeded(heed):  # until all is written
+            try:
+                with watched(handle, view, replies, lines, notes), logs_told(notes.add):
+                    result = trio.run(_run, job, handle, halt)
+            except BurnishError as error:
+                if error.result is not None:
+                    _write(job, error.result, tally, notes, error)
+                raise
+            notes.add(replies.told())
+            return _write(job, result, tally, notes)
 
 
 def _write(job: Job, result: Result, tally: Tally, notes: Notes, error: BurnishError | None = None) -> ResultFile:
@@ -119,9 +118,9 @@ class Notes:
     def __init__(self, lines: Sequence[str] = ()) -> None:
         self.lines = list(lines)
 
-    def add(self, line: str) -> None:
-        """Take one more line, from any thread."""
-        if line not in self.lines:
+    def add(self, line: str | None) -> None:
+        """Take one more line, where there is one, from any thread."""
+        if line is not None and line not in self.lines:
             self.lines.append(line)
 
 
