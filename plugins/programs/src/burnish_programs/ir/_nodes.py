@@ -10,9 +10,9 @@ fields (`_form`). What a node gives can be read by every later node of its `Seq`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import attrs
 
@@ -22,7 +22,7 @@ from burnish.errors import UsageError
 from burnish_programs._signature import Signature
 from burnish_programs.ir._values import Code, DemoRow, demo_rows, json_field
 
-T = TypeVar("T")
+N = TypeVar("N", bound="Node")
 
 
 @attrs.frozen
@@ -58,12 +58,35 @@ def signature(value: str | Signature) -> Signature:
     return made
 
 
-def _frozen(value: Mapping[str, T]) -> Mapping[str, T]:
-    return MappingProxyType(dict(value))
-
-
-def _nodes(value: Iterable[Any]) -> tuple[Any, ...]:
+def texts(value: Iterable[str]) -> tuple[str, ...]:
+    """Take names in; a text alone is none of them by accident."""
+    if isinstance(value, str):
+        raise UsageError(f"a list of names is wanted, not the text {value!r:.60}")
     return tuple(value)
+
+
+def port(written: str | Port) -> Port:
+    """Read `$.field` or `node.field`; a port stays as it is. A constant text is `Lit("...")`."""
+    if not isinstance(written, str):
+        return written
+    node, dot, field = written.partition(".")
+    if not (node and dot and field):
+        raise UsageError(
+            f'{written!r} is no port: `$.field` is an input, `node.field` an output, {{"lit": value}} a constant'
+        )
+    return Input(field) if node == "$" else Out(node, field)
+
+
+def _ports(value: Mapping[str, str | Port]) -> Mapping[str, Port]:
+    return MappingProxyType({name: port(written) for name, written in value.items()})
+
+
+def _nodes(value: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(value)
+
+
+def _arms(value: Mapping[str, Node]) -> Mapping[str, Node]:
+    return MappingProxyType(dict(value))
 
 
 class Node:
@@ -77,14 +100,20 @@ class Node:
         """Give the nodes directly inside, each with its place (`branches[1]`), in declared order."""
         return iter(())
 
+    def with_leaves(self: N, change: Callable[[Leaf], Leaf]) -> N:
+        """Give the container with every leaf inside of it changed."""
+        fields = [field.name for field in attrs.fields(cast("Any", type(self)))]
+        node: N = attrs.evolve(cast("Any", self), **{n: _changed(getattr(self, n), change) for n in fields})
+        return node
 
-@attrs.frozen(kw_only=True)
+
+@attrs.frozen
 class Leaf(Node):
     """A node that does something: its name is unique in the program, its component in traces, its slots' prefix."""
 
     name: str
     sig: Signature = attrs.field(converter=signature)
-    bindings: Mapping[str, Port] = attrs.field(factory=dict, converter=_frozen)
+    bindings: Mapping[str, Port] = attrs.field(factory=dict, converter=_ports)
     """Where each input of the signature comes from (`inputs` in files)."""
 
 
@@ -115,26 +144,33 @@ class Hole(Leaf):
     impl: str
     """Where the host keeps it, as `module:attribute`; reading a program imports nothing."""
     code: Code = attrs.field(factory=Code)
-    caps: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    caps: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """What it must be granted, of the program's caps."""
 
+    @classmethod
+    def of(cls, function: Callable[..., Any], sig: str | Signature, **options: Any) -> Hole:
+        """Give the hole of a function, under its name and bound to its code as it is now; options as in `Hole`."""
+        impl = f"{function.__module__}:{function.__qualname__}"
+        code = Code(hash=burnish.code_print(function).fingerprint)
+        return cls(**{"name": function.__name__, "sig": sig, "impl": impl, "code": code, **options})
 
-@attrs.frozen(kw_only=True)
+
+@attrs.frozen
 class Seq(Node):
     """Nodes one after the other."""
 
     kind: ClassVar[str] = "seq"
-    name: str | None = None
-    """The name under which others read `out`; none is needed where nobody does."""
     body: tuple[Node, ...] = attrs.field(converter=_nodes)
-    out: Mapping[str, Port] = attrs.field(factory=dict, converter=_frozen)
+    out: Mapping[str, Port] = attrs.field(factory=dict, converter=_ports)
     """What it gives, and where that comes from."""
+    name: str | None = attrs.field(default=None, kw_only=True)
+    """The name under which others read `out`; none is needed where nobody does."""
 
     def children(self) -> Iterator[tuple[str, Node]]:
         return ((f"body[{i}]", node) for i, node in enumerate(self.body))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class ForkJoin(Node):
     """Nodes side by side; none reads another. The first error cancels the others."""
 
@@ -145,16 +181,16 @@ class ForkJoin(Node):
         return ((f"branches[{i}]", node) for i, node in enumerate(self.branches))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Route(Node):
     """One of several nodes, by a text. All arms give the same outputs, which stand under the route's name."""
 
     kind: ClassVar[str] = "route"
     name: str
-    on: Port
+    on: Port = attrs.field(converter=port, kw_only=True)
     """What decides: `str`, or a `Literal` of texts, all of which have an arm where there is no default."""
-    arms: Mapping[str, Node] = attrs.field(converter=_frozen)
-    default: Node | None = None
+    arms: Mapping[str, Node] = attrs.field(converter=_arms, kw_only=True)
+    default: Node | None = attrs.field(default=None, kw_only=True)
 
     def children(self) -> Iterator[tuple[str, Node]]:
         yield from ((f"arms.{key}", node) for key, node in self.arms.items())
@@ -162,21 +198,33 @@ class Route(Node):
             yield "default", self.default
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Retry(Node):
     """A node, run again where a model, a reply or a hole failed; never where a budget refused."""
 
     kind: ClassVar[str] = "retry"
     child: Node
-    max_attempts: int = 2
+    max_attempts: int = attrs.field(default=2, kw_only=True)
     """Runs in all, the first one counted."""
-    backoff_ms: int = 0
+    backoff_ms: int = attrs.field(default=0, kw_only=True)
     """Wait before each further attempt."""
-    feedback: bool = True
+    feedback: bool = attrs.field(default=True, kw_only=True)
     """Whether the next attempt is shown what could not be parsed."""
 
     def children(self) -> Iterator[tuple[str, Node]]:
         yield "child", self.child
+
+
+def _changed(value: Any, change: Callable[[Leaf], Leaf]) -> Any:
+    if isinstance(value, Leaf):
+        return change(value)
+    if isinstance(value, Node):
+        return value.with_leaves(change)
+    if isinstance(value, tuple):
+        return tuple(_changed(item, change) for item in value)
+    if isinstance(value, Mapping):
+        return {key: _changed(item, change) for key, item in value.items()}
+    return value
 
 
 def walk(node: Node, place: str = "") -> Iterator[tuple[str, Node]]:
@@ -184,3 +232,7 @@ def walk(node: Node, place: str = "") -> Iterator[tuple[str, Node]]:
     yield place, node
     for below, child in node.children():
         yield from walk(child, f"{place}.{below}" if place else below)
+
+
+KINDS: Mapping[str, type[Node]] = {kind.kind: kind for kind in (Predict, Hole, Seq, ForkJoin, Route, Retry)}
+"""Every node kind by its name. A further one is a class here, a check in `_validate` and a runner in `_run`."""

@@ -43,6 +43,10 @@ class DemoRow:
         form: JsonMap = {"input": dict(self.input), "output": dict(self.output)}
         return form if self.source is None else {**form, "source": self.source}
 
+    def __burnish_sides__(self) -> tuple[Mapping[str, Json], Mapping[str, Json]]:
+        """Say to an engine what goes into the program and what is the metric's."""
+        return self.input, self.output
+
 
 def demo_rows(value: Iterable[DemoRow]) -> tuple[DemoRow, ...]:
     """Take demos in."""
