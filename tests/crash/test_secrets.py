@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from burnish import Use
 from burnish_cli import main
 
 from ._place import Place
@@ -99,3 +100,9 @@ def test_a_wrong_type_is_told_without_the_value(
     assert "burnish: error: " in err
     assert "TOML" not in err
     assert "sk-of-the-key" not in out + err
+
+
+def test_a_named_component_shows_no_option() -> None:
+    """`Use` stands in messages of sinks and models that fail: the names of its options are enough there."""
+    use = Use("otel", endpoint="http://user:sk-of-the-key@host", headers={"Authorization": "sk-of-the-key"})
+    assert "Use(name='otel', options=['endpoint', 'headers'])" == repr(use) == str(use)

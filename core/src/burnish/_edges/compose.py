@@ -18,7 +18,8 @@ class Use:
     """A plugin by name with its options: `Use("sqlite", path="cache.db")`."""
 
     name: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = attrs.field(repr=lambda options: repr(sorted(options)))
+    """Shown by their names alone: values may be secret."""
 
     def __init__(self, name: str, /, **options: Any) -> None:
         self.__attrs_init__(name, options)
