@@ -23,6 +23,8 @@ from burnish_programs._signature import Signature
 from burnish_programs.ir._values import Code, DemoRow, demo_rows, json_field
 
 N = TypeVar("N", bound="Node")
+SignatureDef: TypeAlias = Signature
+"""What a leaf takes and gives: the native signature, instruction aside."""
 
 
 @attrs.frozen

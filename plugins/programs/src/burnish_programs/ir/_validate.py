@@ -166,12 +166,12 @@ def _seq(node: Seq, place: str, scope: Scope) -> Given:
 
 
 def _fork(node: ForkJoin, place: str, scope: Scope) -> Given:
-    if not node.branches:
-        raise ProgramError(f"{place}.branches", "there is no branch")
+    if len(node.branches) < 2:
+        raise ProgramError(f"{place}.branches", "a fork has two branches or more")
     given: dict[str, Fields] = {}
     for below, branch in node.children():
         given |= check(branch, f"{place}.{below}", scope)
-    return given
+    return {name: fields for name, fields in given.items() if name}
 
 
 def _route(node: Route, place: str, scope: Scope) -> Given:
@@ -204,14 +204,10 @@ def _check_arms(node: Route, place: str, on: Field) -> None:
 
 
 def _interface(given: Given, place: str) -> Fields:
-    """Put together what an arm gives, whatever it is made of."""
-    fields: dict[str, Field] = {}
-    for under in given.values():
-        for name, field in under.items():
-            if name in fields:
-                raise ProgramError(place, f"two nodes in it give `{name}`; put them in a `seq` with an `out`")
-            fields[name] = field
-    return fields
+    """Give the outputs of an arm: those of the one node that it is or holds."""
+    if len(given) != 1:
+        raise ProgramError(place, "an arm gives the outputs of one node; put several into a `seq` with an `out`")
+    return next(iter(given.values()))
 
 
 def _retry(node: Retry, place: str, scope: Scope) -> Given:
