@@ -163,3 +163,12 @@ def test_one_stop_and_an_empty_variable_name_are_understood() -> None:
 def test_spec_is_burnishs() -> None:
     """The hook returns the kind of spec that the core composes."""
     assert all(isinstance(spec, burnish.Spec) for spec in _plugin.burnish_models())
+
+
+@pytest.mark.parametrize("option", ["headers", "headers_env"])
+@pytest.mark.parametrize("value", [f"X-Key: {KEY}", [KEY], {"X-Key": [KEY]}, {"X-Key": None}])
+def test_wrong_headers_are_told_by_their_type(option: str, value: Any) -> None:
+    """What is no table of texts is refused when the options are made, and not quoted (62)."""
+    with pytest.raises(ConfigError, match=r"model\.openai: ") as caught:
+        OpenAIOptions(model="tiny", **{option: value})
+    assert KEY not in str(caught.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -24,6 +25,16 @@ def _texts(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
 
 def _name_or_none(value: str | None) -> str | None:
     return value or None
+
+
+def _headers(value: Mapping[str, str]) -> dict[str, str]:
+    # No value is quoted: it may be the secret itself.
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"model.openai: headers must be a table of texts, not of the type `{type(value).__name__}`")
+    for name, text in value.items():
+        if not isinstance(text, str):
+            raise ConfigError(f"model.openai: the header `{name}` must be a text, not `{type(text).__name__}`")
+    return dict(value)
 
 
 def _json_copy(fields: dict[str, Any]) -> dict[str, Any]:
@@ -67,9 +78,9 @@ class OpenAIOptions:
     """Seed of the endpoint's sampling. Sample k of a request is asked with seed + k, so that samples differ."""
     stop: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Texts that end the reply, where the request names none."""
-    headers: dict[str, str] = attrs.field(factory=dict, converter=dict, repr=lambda value: repr(sorted(value)))
+    headers: dict[str, str] = attrs.field(factory=dict, converter=_headers, repr=lambda value: repr(sorted(value)))
     """Further headers. For one that holds a secret take `headers_env`: a run's lock file keeps its options."""
-    headers_env: dict[str, str] = attrs.field(factory=dict, converter=dict, repr=_variables_shown)
+    headers_env: dict[str, str] = attrs.field(factory=dict, converter=_headers, repr=_variables_shown)
     """Further headers whose values are secret: header -> name of the environment variable."""
     extra: dict[str, Any] = attrs.field(factory=dict, converter=_json_copy, repr=lambda value: repr(veiled(value)))
     """Further fields of the JSON body, passed on as they are (`{cache_prompt = false}`); they win over the rest."""
