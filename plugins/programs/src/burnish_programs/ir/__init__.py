@@ -15,13 +15,23 @@ Everything here is immutable: one program serves every run, whatever overlay it 
 """
 
 from burnish_programs.ir._build import program as program
+from burnish_programs.ir._engine import ProgramEvalEngine as ProgramEvalEngine
+from burnish_programs.ir._env import RuntimeEnv as RuntimeEnv
 from burnish_programs.ir._errors import BaseMismatchError as BaseMismatchError
 from burnish_programs.ir._errors import DemoFieldError as DemoFieldError
 from burnish_programs.ir._errors import KindMismatchError as KindMismatchError
 from burnish_programs.ir._errors import ProgramError as ProgramError
 from burnish_programs.ir._errors import UnknownPathError as UnknownPathError
+from burnish_programs.ir._faults import HoleError as HoleError
+from burnish_programs.ir._faults import InputError as InputError
+from burnish_programs.ir._faults import LoadError as LoadError
+from burnish_programs.ir._faults import RouteError as RouteError
+from burnish_programs.ir._faults import RunBudgetError as RunBudgetError
+from burnish_programs.ir._faults import RunError as RunError
 from burnish_programs.ir._form import load as load
 from burnish_programs.ir._form import save as save
+from burnish_programs.ir._meter import Budget as Budget
+from burnish_programs.ir._meter import BudgetMeter as BudgetMeter
 from burnish_programs.ir._nodes import ForkJoin as ForkJoin
 from burnish_programs.ir._nodes import Hole as Hole
 from burnish_programs.ir._nodes import Input as Input
@@ -36,6 +46,9 @@ from burnish_programs.ir._nodes import Seq as Seq
 from burnish_programs.ir._nodes import SignatureDef as SignatureDef
 from burnish_programs.ir._overlay import Overlay as Overlay
 from burnish_programs.ir._program import Program as Program
+from burnish_programs.ir._run import Interpreter as Interpreter
+from burnish_programs.ir._steps import LeafOutcome as LeafOutcome
+from burnish_programs.ir._target import InterpreterTarget as InterpreterTarget
 from burnish_programs.ir._values import Code as Code
 from burnish_programs.ir._values import DemoRow as DemoRow
 from burnish_programs.ir._values import Demos as Demos

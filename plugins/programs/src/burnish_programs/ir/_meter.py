@@ -29,10 +29,13 @@ class Budget:
     deadline: float | None = attrs.field(default=None, validator=_cap)
     """On trio's clock (`trio.current_time() + 30`): from then on no call starts. It ends none that is in flight."""
 
-    @classmethod
-    def unlimited(cls) -> Budget:
+    @staticmethod
+    def unlimited() -> Budget:
         """Give the budget without caps."""
-        return cls()
+        return UNLIMITED
+
+
+UNLIMITED = Budget()
 
 
 class BudgetMeter:
