@@ -10,7 +10,8 @@ from burnish_programs.ir._errors import ProgramError
 
 def widens(given: FieldType, wanted: FieldType) -> bool:
     """Say whether every value of one type is one of another: `int` for `float`, `T` for `T | None`, fewer choices."""
-    if given == wanted or (isinstance(given, Integer) and isinstance(wanted, Number)):
+    # as they are written: 1 and True are two choices, and equal in Python
+    if given.write() == wanted.write() or (isinstance(given, Integer) and isinstance(wanted, Number)):
         return True
     if isinstance(wanted, Maybe):
         return widens(given.inner if isinstance(given, Maybe) else given, wanted.inner)

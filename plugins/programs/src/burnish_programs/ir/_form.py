@@ -20,8 +20,7 @@ from burnish_programs.ir._toml import dumps
 if TYPE_CHECKING:
     from burnish_programs.ir._program import Program
 
-DEEPEST = 50
-"""Levels of nodes inside nodes."""
+DEEP = "nested too deeply"
 
 
 def read_node(value: Json, place: str) -> Node:
@@ -32,8 +31,6 @@ def read_node(value: Json, place: str) -> Node:
     kind = KINDS.get(f.text(form["kind"], f"{place}.kind"))
     if kind is None:
         raise ProgramError(f"{place}.kind", f"unknown kind {form['kind']!r}; known: {', '.join(KINDS)}")
-    if place.count("[") + place.count(".arms.") + place.count(".child") > DEEPEST:
-        raise ProgramError(place, f"nodes are nested more than {DEEPEST} levels deep")
     fields = {FORMS[field.name].key: field for field in _attributes(kind)}
     f.keyed(form, place, ("kind", *fields))
     values: dict[str, Any] = {}
@@ -122,6 +119,13 @@ def write_program(program: Program) -> JsonMap:
 
 def read_program(value: Json) -> Program:
     """Read a program and check it. Raises `ProgramError`."""
+    try:
+        return _read_program(value)
+    except RecursionError:
+        raise ProgramError("nodes", DEEP) from None
+
+
+def _read_program(value: Json) -> Program:
     from burnish_programs.ir._program import Program
 
     form = f.keyed(value, "", _KEYS)
@@ -162,8 +166,8 @@ def from_toml(written: str) -> Program:
     """Read a program that was written as TOML."""
     try:
         form = tomllib.loads(written)
-    except tomllib.TOMLDecodeError as error:
-        raise ProgramError("TOML", str(error)) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ProgramError("TOML", DEEP if isinstance(error, RecursionError) else str(error)) from None
     return read_program(form)
 
 
@@ -191,8 +195,8 @@ def save(program: Program, path: str | Path) -> None:
 def _loads(written: str) -> Json:
     try:
         value: Json = json.loads(written, object_pairs_hook=_once)
-    except ValueError as error:
-        raise ProgramError("JSON", str(error)) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ProgramError("JSON", DEEP if isinstance(error, RecursionError) else str(error)) from None
     return value
 
 

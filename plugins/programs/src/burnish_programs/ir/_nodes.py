@@ -232,7 +232,7 @@ def _changed(value: Any, change: Callable[[Leaf], Leaf]) -> Any:
 def walk(node: Node, place: str = "") -> Iterator[tuple[str, Node]]:
     """Give a node and all below it, each with its place, parents first and in declared order."""
     yield place, node
-    for below, child in node.children():
+    for below, child in node.children() if isinstance(node, Node) else ():
         yield from walk(child, f"{place}.{below}" if place else below)
 
 

@@ -88,6 +88,8 @@ def validate(program: Program) -> None:
     _check_names("caps", program.caps)
     named: dict[str, str] = {}
     for place, node in walk(program.root):
+        if type(node) not in CHECKS:
+            raise ProgramError(_place(place), f"a node is wanted, not {type(node).__name__}")
         name = getattr(node, "name", None)
         if name is not None:
             _check_name(name, where := _place(place))
@@ -115,8 +117,6 @@ def _check_outputs(program: Program, scope: Scope) -> None:
 
 def check(node: Node, place: str, scope: Scope) -> Given:
     """Check a node of any kind, and say what it gives."""
-    if type(node) not in CHECKS:
-        raise ProgramError(place, f"a node is wanted, not {type(node).__name__}")
     return CHECKS[type(node)](node, place, scope)
 
 
