@@ -12,16 +12,17 @@ from burnish_programs._module import Module
 
 
 def program_of(attribute: Any, name: str) -> abc.Target:
-    """Give the target of what `module:attribute` names: a module, a predictor, a target or a marked function.
+    """Give the target of what `module:attribute` names: an object that is or makes one, or a marked function.
 
     Raises `ConfigError` for anything else: a configuration must not make burnish call whatever it finds.
     """
-    if isinstance(attribute, (Module, Leaf)) or getattr(attribute, "__burnish_exposed__", False):
+    instance = not isinstance(attribute, type)
+    if (instance and hasattr(attribute, "__burnish_target__")) or getattr(attribute, "__burnish_exposed__", False):
         target: abc.Target = burnish.as_target(attribute)
         return target
-    if not isinstance(attribute, type) and isinstance(attribute, abc.Target):
+    if instance and isinstance(attribute, abc.Target):
         return attribute
-    if isinstance(attribute, type) and issubclass(attribute, (Module, Leaf)):
+    if not instance and issubclass(attribute, (Module, Leaf)):
         raise ConfigError(f"`{name}` is a class: name an instance, as in `program = {attribute.__name__}()`")
     hint = "; mark it with `@burnish.exposed`" if callable(attribute) else ""
     raise ConfigError(f"`{name}` is no burnish program but of the type `{type(attribute).__name__}`{hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import burnish
 from burnish import BudgetExhausted, EngineConfig, Promoted, Rejected, RolloutStatus, abc
 from burnish.errors import RowError, UnknownIndexError, UsageError
 from burnish.testing import ScriptedModel
-from burnish_programs import Prediction, models
+from burnish_programs import Prediction, models, program_of
 from burnish_programs.ir._engine import ProgramEvalEngine
 from burnish_programs.ir._env import RuntimeEnv
 from burnish_programs.ir._errors import BaseMismatchError, UnknownPathError
@@ -42,7 +43,7 @@ def instructed(made: Program, text: str) -> Overlay:
 
 
 async def test_two_candidates_run_side_by_side() -> None:
-    """Scenario 19: two overlays, the second with another model, on 1 example; the metric waits for both."""
+    """Scenario 19, E48, E50, E51, E53: two overlays, the second with another model, on 1 example; both at once."""
     made = answerer("m1", models=["m1", "m2"])
     m1, m2 = ScriptedModel(lambda r: "from m1", name="m1"), ScriptedModel(lambda r: "from m2", name="m2")
     interpreter = Interpreter(made, RuntimeEnv().bind_model("m1", m1).bind_model("m2", m2))
@@ -90,7 +91,7 @@ async def test_a_batch_that_does_not_fit_runs_nothing() -> None:
 
 
 async def test_the_gate() -> None:
-    """Scenario 21: of 2 rows, minibatch [0]: promoted at 0.5 with row 0 cached, rejected at 2.0 with mean 1.0."""
+    """Scenario 21, E54: of 2 rows, minibatch [0]: promoted at 0.5, row 0 cached; rejected at 2.0 with mean 1.0."""
     made = answerer()
     interpreter, engine = Interpreter(made), ProgramEvalEngine(rows(2), same)
     c1, c2 = engine.register(instructed(made, "Good.")), engine.register(made.overlay())
@@ -232,6 +233,7 @@ def test_an_interpreter_is_a_program_to_tune() -> None:
     target = burnish.as_target(Interpreter(made, env))
     assert isinstance(target, InterpreterTarget)
     assert isinstance(target, abc.Target)
+    assert isinstance(program_of(Interpreter(made, env), "host:qa"), InterpreterTarget)
     parameter = target.parameters()["answer"]
     assert ("Answer.", {"model": ("m1", "m2")}) == (parameter.instruction, parameter.values)
     assert ["question"] == [field.name for field in target.inputs or ()]
@@ -260,8 +262,8 @@ def test_the_fingerprint_follows_program_models_and_budget() -> None:
     assert 4 == len({base, *others})
 
 
-async def test_a_winner_is_baked_in() -> None:
-    """`install` makes the interpreter one of the baked program; the one that was given stays as it is."""
+async def test_a_winner_is_baked_in(tmp_path: Path) -> None:
+    """`install` makes the interpreter run the baked program, as `load(...).apply` does; a copy is one of its own."""
     made = answerer()
     interpreter = Interpreter(made)
     target = interpreter.target()
@@ -276,6 +278,14 @@ async def test_a_winner_is_baked_in() -> None:
     with pytest.raises(BaseMismatchError):
         copied.install(made.overlay().to_candidate())
 
+    best = tmp_path / "best.json"
+    burnish.save(best, instructed(made, "Saved.").to_candidate(), target.parameters())
+    assert interpreter is burnish.load(best).apply(interpreter)
+    with models(task=system):
+        assert {"answer": "Saved."} == await interpreter.run({"question": "?"})
+    assert interpreter.program.program_hash == target.tags["program"] != made.program_hash  # type: ignore[attr-defined]
+    assert "Saved." == target.parameters()["answer"].instruction
+
 
 async def test_a_target_runs_the_candidate_in_force() -> None:
     """What is asked to run must be what would be rendered; without a rollout that is the program as it is."""
@@ -287,3 +297,41 @@ async def test_a_target_runs_the_candidate_in_force() -> None:
             await target.run({"question": "?"}, candidate)
         with burnish.injected(burnish.Injection(candidate)):
             assert {"answer": "Other."} == await target.run({"question": "?"}, candidate)
+
+
+class Texts:
+    """A strategy: evaluate the start, then each text as the instruction; the best wins."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def plan(self, problem: abc.Problem) -> burnish.Plan:
+        rows = len(problem.val or problem.train)
+        return burnish.Plan(rollouts=(1 + len(self.texts)) * rows, candidates=len(self.texts), minimum=2 * rows)
+
+    async def compile(self, engine: burnish.Engine, problem: abc.Problem) -> burnish.Report:
+        columns, scored = problem.val or problem.train, []
+        for candidate in [problem.start, *(problem.start.set_instruction("answer", text) for text in self.texts)]:
+            outcome = await engine.evaluate_many([(engine.register(candidate), columns)])
+            scored.append((evaluated(outcome)[0].mean(), candidate))
+        score, best = max(scored, key=lambda pair: pair[0])
+        return burnish.Report(
+            strategy="texts", best=best, baseline_score=scored[0][0], best_score=score, stop_reason="finished"
+        )
+
+
+def test_every_strategy_works_on_it() -> None:
+    """`optimize` tunes an interpreter as any program: labeled rows, the leaves as parameters, a copy that won."""
+    interpreter = Interpreter(answerer())
+    result = burnish.optimize(
+        interpreter,
+        trainset=rows(3),
+        metric=same,
+        strategy=Texts("Bad.", "Good."),
+        budget=burnish.Budget(max_metric_calls=20),
+        models={"task": ScriptedModel(system)},
+    )
+    assert (0.0, 1.0) == (result.baseline, result.best)
+    assert burnish.Candidate().with_instruction("answer", "Good.") == result.candidate
+    assert Instruction("Good.") == result.program.program.slots["answer.instruction"].default
+    assert answerer() == interpreter.program

@@ -8,6 +8,8 @@ from typing import Any
 import attrs
 
 import burnish
+from burnish import abc
+from burnish.abc import Json
 from burnish_programs.ir._faults import LoadError
 from burnish_programs.ir._nodes import Hole
 from burnish_programs.ir._program import Program
@@ -23,6 +25,22 @@ class Bound:
     """By the names of the holes."""
     prints: Mapping[str, burnish.CodePrint]
     """The identity of each hole's code, as it was then."""
+    model_prints: Mapping[str, burnish.CodePrint]
+    """The same of models that are plain callables."""
+
+    @property
+    def identity(self) -> Json:
+        """What of it decides results, as JSON."""
+        models: dict[str, Json] = {
+            name: self.model_prints[name].fingerprint if name in self.model_prints else dict(model.identity)
+            for name, model in self.models.items()
+        }
+        return [models, {name: printed.fingerprint for name, printed in self.prints.items()}]
+
+    @property
+    def opaque(self) -> tuple[Any, ...]:
+        """Objects in it that have no content identity."""
+        return tuple(thing for p in (*self.model_prints.values(), *self.prints.values()) for thing in p.opaque)
 
     def check(self, candidate: burnish.Candidate) -> None:
         """Refuse a candidate that asks for other code than what was bound. Raises `LoadError`."""
@@ -87,7 +105,9 @@ class RuntimeEnv:
         for name, hole in declared.items():
             _same_code(name, hole.code.hash, prints[name].fingerprint)
         models = {name: self._models[name] for name in program.models}
-        return Bound(models=models, holes=holes, prints=prints)
+        callables = {name: model for name, model in models.items() if not isinstance(model, abc.Model)}
+        model_prints = {name: burnish.code_print(model) for name, model in callables.items()}
+        return Bound(models=models, holes=holes, prints=prints, model_prints=model_prints)
 
     def _find(self, name: str, hole: Hole) -> Callable[..., Any] | None:
         function = self._holes.get(name, self._holes.get(hole.impl))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import burnish
@@ -11,7 +10,7 @@ from burnish import abc
 from burnish_programs._prediction import Prediction
 from burnish_programs._signature import Field
 from burnish_programs._types import Maybe, MismatchError
-from burnish_programs.ir._env import RuntimeEnv
+from burnish_programs.ir._env import Bound, RuntimeEnv
 from burnish_programs.ir._faults import InputError
 from burnish_programs.ir._meter import UNLIMITED, Budget, BudgetMeter
 from burnish_programs.ir._overlay import Overlay
@@ -30,16 +29,28 @@ class Interpreter:
     """
 
     def __init__(self, program: Program, env: RuntimeEnv | None = None) -> None:
-        self.program = program
-        self.env = env or RuntimeEnv()
-        self.bound = self.env.load(program)
-        """What the environment gave."""
-        loading = Loading(bound=self.bound)
+        self._env = env or RuntimeEnv()
+        self._take(program, self._env.load(program))
+
+    def _take(self, program: Program, bound: Bound) -> None:
+        loading = Loading(bound=bound)
         self._root = loading.step(program.root)
-        self.leaves = loading.leaves
-        """The native predictors of its leaves, by name."""
+        self.program, self.bound, self.leaves = program, bound, loading.leaves
+        """The program, what the environment gave for it, and the native predictors of its leaves by name."""
         self._fields = {field.name: field for field in program.sig.inputs}
         self._required = [name for name, field in self._fields.items() if not isinstance(field.type, Maybe)]
+
+    def install(self, candidate: burnish.Candidate) -> None:
+        """Bake a candidate in: from now on it runs the new program. Runs that are under way end as they began.
+
+        Raises `BaseMismatchError` for a candidate of another program, and what `Overlay.from_candidate` raises.
+        """
+        baked = self.program.bake(Overlay.from_candidate(self.program, candidate))
+        self._take(baked, self._env.load(baked))
+
+    def copy(self) -> Interpreter:
+        """Give one of its own with the same program and environment."""
+        return Interpreter(self.program, self._env)
 
     def __repr__(self) -> str:
         return f"<interpreter of {self.program.name} {self.program.program_hash}>"
@@ -114,7 +125,7 @@ class Interpreter:
             if field.declared:
                 _check_value(field, value)
 
-    @cached_property
+    @property
     def inputs(self) -> tuple[abc.InputField, ...]:
         """The program's inputs, as the engine asks rows for them."""
         return tuple(
