@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -167,7 +169,7 @@ def test_caps_are_within_the_programs() -> None:
 
 def test_default_demos_fit_the_signature() -> None:
     """As those of an overlay do."""
-    with pytest.raises(ir.DemoFieldError, match=r"`nodes\[0\]\.demos\[1\]`: a demo has the output `b`"):
+    with pytest.raises(ir.DemoFieldError, match=r"nodes\[0\]\.demos\[1\]: a demo has the output `b`"):
         ir.program("q -> a", P("x", "q -> a", demos=[ir.DemoRow({"q": "1"}), ir.DemoRow({}, {"b": "1"})]))
 
 
@@ -175,6 +177,32 @@ def test_what_is_no_node() -> None:
     """A signature, a class, a native predictor in the place of a node is refused by its type."""
     assert "a node is wanted, not str" == refused("nodes[0]", "x")  # type: ignore[arg-type]
     assert "a port is `Input`, `Out` or `Lit`, not int" == refused("nodes[0].inputs.q", leaf(q=3))
+
+
+@pytest.mark.parametrize(
+    ("make", "values", "why"),
+    [
+        (P, {"name": "x", "sig": "q -> a", "instruction": 3}, "Predict.instruction is str or None, not int"),
+        (P, {"name": "x", "sig": "q -> a", "max_tokens": True}, "Predict.max_tokens is int or None, not bool"),
+        (P, {"name": "x", "sig": "q -> a", "temperature": "hot"}, "Predict.temperature is float or None, not str"),
+        (H, {"name": "x", "sig": "q -> a", "impl": len}, "Hole.impl is str, not builtin_function_or_method"),
+        (ir.Retry, {"child": leaf(), "max_attempts": 2.0}, "Retry.max_attempts is int, not float"),
+        (ir.Code, {"hash": 1}, "Code.hash is str, not int"),
+        (ir.Program, {"sig": "q -> a", "root": leaf()}, "Program.root is Seq, not Predict"),
+        (ir.DemoRow, {"input": {"q": float("nan")}}, "q cannot be part of an identity: nan is not a finite number"),
+    ],
+)
+def test_values_of_other_types_are_refused(make: Callable[..., Any], values: dict[str, Any], why: str) -> None:
+    """At once, with class and field: what has no file form could not be hashed or written later."""
+    with pytest.raises(ValueError, match=re.escape(why)):
+        make(**values)
+
+
+def test_a_whole_temperature_is_a_number() -> None:
+    """0 and 0.0 are one setting, and come back from a file as one."""
+    program = ir.program("q -> a", P("x", "q -> a", temperature=0))
+    assert program == ir.Program.from_json(program.to_json())
+    assert program.program_hash == ir.program("q -> a", P("x", "q -> a", temperature=0.0)).program_hash
 
 
 def test_the_instruction_is_the_leafs() -> None:

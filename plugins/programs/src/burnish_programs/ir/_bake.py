@@ -14,7 +14,7 @@ from burnish_programs.ir._params import PARAMS
 from burnish_programs.ir._program import Program
 
 
-def bake(program: Program, overlay: Overlay, lineage: str | Mapping[str, Json]) -> Program:
+def bake(program: Program, overlay: Overlay, lineage: str | Mapping[str, Json] | None) -> Program:
     """Give the new program; see `Program.bake`."""
     changes: dict[str, dict[str, Any]] = {}
     for slot, value in overlay.entries(program):
@@ -23,6 +23,6 @@ def bake(program: Program, overlay: Overlay, lineage: str | Mapping[str, Json]) 
     def baked(leaf: Leaf) -> Leaf:
         return attrs.evolve(leaf, **changes.get(leaf.name, {}))
 
-    note = {"note": lineage} if isinstance(lineage, str) else lineage
+    note = {"note": lineage} if isinstance(lineage, str) else lineage or {}
     parents = {"parent": program.program_hash, "overlay": f"{overlay.hash():016x}"}
     return attrs.evolve(program, root=program.root.with_leaves(baked), lineage={**note, **parents})

@@ -41,9 +41,9 @@ class KindMismatchError(UsageError, TypeError):
         super().__init__(f"`{path}` holds a value of kind `{expected}`, not `{got}`")
 
 
-class DemoFieldError(UsageError):
-    """A demo has a field that its leaf's signature does not have."""
+class DemoFieldError(ProgramError):
+    """A demo has a field that its leaf's signature does not have; `path` is where the demo stands."""
 
     def __init__(self, path: str, field: str, side: str, known: tuple[str, ...]) -> None:
         self.path, self.field, self.side, self.known = path, field, side, known
-        super().__init__(f"`{path}`: a demo has the {side} `{field}`, the signature has {', '.join(known)}")
+        super().__init__(path, f"a demo has the {side} `{field}`, the signature has {', '.join(known)}")

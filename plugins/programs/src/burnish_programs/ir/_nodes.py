@@ -20,7 +20,7 @@ import burnish
 from burnish.abc import Json
 from burnish.errors import UsageError
 from burnish_programs._signature import Signature
-from burnish_programs.ir._values import Code, DemoRow, demo_rows, json_field
+from burnish_programs.ir._values import NONE, Code, DemoRow, demo_rows, json_field, typed
 
 N = TypeVar("N", bound="Node")
 SignatureDef: TypeAlias = Signature
@@ -87,6 +87,10 @@ def _nodes(value: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(value)
 
 
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _arms(value: Mapping[str, Node]) -> Mapping[str, Node]:
     return MappingProxyType(dict(value))
 
@@ -124,13 +128,13 @@ class Predict(Leaf):
     """One call of a model with a signature. Its slots: instruction, demos, and model where models are declared."""
 
     kind: ClassVar[str] = "predict"
-    instruction: str | None = None
+    instruction: str | None = attrs.field(default=None, validator=typed(str, NONE))
     """What to do; None: one made of the signature's names."""
     demos: tuple[DemoRow, ...] = attrs.field(default=(), converter=demo_rows)
-    model: str | None = None
+    model: str | None = attrs.field(default=None, validator=typed(str, NONE))
     """One of the program's models; None: the only one, or the ambient role model where none is declared."""
-    temperature: float | None = None
-    max_tokens: int | None = None
+    temperature: float | None = attrs.field(default=None, converter=_number, validator=typed(float, NONE))
+    max_tokens: int | None = attrs.field(default=None, validator=typed(int, NONE))
 
     @property
     def default_instruction(self) -> str:
@@ -143,9 +147,9 @@ class Hole(Leaf):
     """A call of a host function, bound by the environment when the program is loaded. Its slot: code."""
 
     kind: ClassVar[str] = "hole"
-    impl: str
+    impl: str = attrs.field(validator=typed(str))
     """Where the host keeps it, as `module:attribute`; reading a program imports nothing."""
-    code: Code = attrs.field(factory=Code)
+    code: Code = attrs.field(factory=Code, validator=typed(Code))
     caps: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """What it must be granted, of the program's caps."""
 
@@ -206,11 +210,11 @@ class Retry(Node):
 
     kind: ClassVar[str] = "retry"
     child: Node
-    max_attempts: int = attrs.field(default=2, kw_only=True)
+    max_attempts: int = attrs.field(default=2, kw_only=True, validator=typed(int))
     """Runs in all, the first one counted."""
-    backoff_ms: int = attrs.field(default=0, kw_only=True)
+    backoff_ms: int = attrs.field(default=0, kw_only=True, validator=typed(int))
     """Wait before each further attempt."""
-    feedback: bool = attrs.field(default=True, kw_only=True)
+    feedback: bool = attrs.field(default=True, kw_only=True, validator=typed(bool))
     """Whether the next attempt is shown what could not be parsed."""
 
     def children(self) -> Iterator[tuple[str, Node]]:

@@ -15,7 +15,7 @@ from burnish_programs._signature import Signature
 from burnish_programs.ir import _form
 from burnish_programs.ir._nodes import Hole, Leaf, Node, Predict, Seq, signature, texts, walk
 from burnish_programs.ir._validate import validate
-from burnish_programs.ir._values import Demos, Instruction, ModelRef, ParamSlot, frozen_json
+from burnish_programs.ir._values import Demos, Instruction, ModelRef, ParamSlot, frozen_json, typed
 
 if TYPE_CHECKING:
     from burnish_programs.ir._overlay import Overlay
@@ -29,10 +29,10 @@ class Program:
     """
 
     format: ClassVar[int] = 1
-    name: str = "program"
+    name: str = attrs.field(default="program", validator=typed(str))
     sig: Signature = attrs.field(converter=signature)
     """What a run takes and gives."""
-    root: Seq
+    root: Seq = attrs.field(validator=typed(Seq))
     """Its body is the program's `nodes`; its `out` says where the program's outputs come from."""
     models: tuple[str, ...] = attrs.field(default=(), converter=texts)
     """Names that a leaf may choose its model by."""
@@ -118,7 +118,7 @@ class Program:
         """Read `to_toml` back. Raises `ProgramError`, which names the place."""
         return _form.from_toml(written)
 
-    def bake(self, overlay: Overlay, lineage: str | Mapping[str, Json] = MappingProxyType({})) -> Program:
+    def bake(self, overlay: Overlay, lineage: str | Mapping[str, Json] | None = None) -> Program:
         """Give a new program that has an overlay's values as its defaults; this one stays as it is.
 
         It renders without an overlay what this one renders with it, and no overlay made for this one fits it, but where
@@ -129,8 +129,8 @@ class Program:
 
         return bake(self, overlay, lineage)
 
-    def overlay(self, values: Mapping[str, Json] = MappingProxyType({})) -> Overlay:
+    def overlay(self, values: Mapping[str, Json] | None = None) -> Overlay:
         """Give an overlay of this program, empty or with values by path: `{"draft.instruction": "Be short."}`."""
         from burnish_programs.ir._overlay import Overlay
 
-        return Overlay.from_named(self, values)
+        return Overlay.from_named(self, values or {})

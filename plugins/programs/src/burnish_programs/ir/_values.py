@@ -29,13 +29,27 @@ def json_field(**options: Any) -> Any:
     return attrs.field(eq=burnish.fingerprint, **options)
 
 
+def typed(*kinds: type) -> Any:
+    """Check that a field is of one of these types, a bool being no number. Raises `UsageError`."""
+    names = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+
+    def check(owner: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise UsageError(f"{type(owner).__name__}.{field.name} is {names}, not {type(value).__name__}")
+
+    return check
+
+
+NONE = type(None)
+
+
 @attrs.frozen
 class DemoRow:
     """A labeled example: inputs and outputs apart, so that a name may stand on both sides."""
 
     input: Mapping[str, Json] = json_field(converter=frozen_json)
     output: Mapping[str, Json] = json_field(factory=dict, converter=frozen_json)
-    source: str | None = attrs.field(default=None, kw_only=True)
+    source: str | None = attrs.field(default=None, kw_only=True, validator=typed(str, NONE))
     """Fingerprint of the row it was made from; it is left out of the prompt that scores that very row."""
 
     def to_json(self) -> JsonMap:
@@ -58,7 +72,7 @@ class Instruction:
     """The instruction of a leaf."""
 
     kind: ClassVar[Kind] = "instruction"
-    text: str = attrs.field(validator=attrs.validators.instance_of(str))
+    text: str = attrs.field(validator=typed(str))
 
 
 @attrs.frozen
@@ -74,7 +88,7 @@ class ModelRef:
     """The model of a leaf, by the name that the program declares and the environment binds."""
 
     kind: ClassVar[Kind] = "model"
-    model: str = attrs.field(validator=attrs.validators.instance_of(str))
+    model: str = attrs.field(validator=typed(str))
 
 
 @attrs.frozen
@@ -82,9 +96,9 @@ class Code:
     """The code of a hole: its content hash (`burnish.code_print`; empty: any), and the source where it is known."""
 
     kind: ClassVar[Kind] = "code"
-    hash: str = ""
-    source: str = ""
-    lang: str = "python"
+    hash: str = attrs.field(default="", validator=typed(str))
+    source: str = attrs.field(default="", validator=typed(str))
+    lang: str = attrs.field(default="python", validator=typed(str))
 
 
 ParamValue: TypeAlias = Instruction | Demos | ModelRef | Code
