@@ -436,6 +436,18 @@ async def test_a_hole_may_be_async_or_inline() -> None:
             assert {"answer": wanted} == await interpreter.run({"question": "q"})
 
 
+async def test_a_loaded_program_keeps_what_was_bound() -> None:
+    """Binding a name anew is for programs that are loaded later; a baked copy is bound as its origin was."""
+    made = answerer("small", models=["small"])
+    env = RuntimeEnv().bind_model("small", lambda request: "old")
+    interpreter = Interpreter(made, env)
+    env.bind_model("small", lambda request: "new")
+    copied = interpreter.copy()
+    copied.install(burnish.Candidate().with_instruction("answer", "Won."))
+    outputs = [await one.run({"question": "?"}) for one in (interpreter, copied, Interpreter(made, env))]
+    assert ["old", "old", "new"] == [output.answer for output in outputs]
+
+
 def test_code_is_imported_only_where_the_host_says_so() -> None:
     """Reading a program imports nothing; an environment with `imports` takes marked functions, and no others."""
 

@@ -89,6 +89,12 @@ class RuntimeEnv:
         self._grants.update(caps)
         return self
 
+    def copy(self) -> RuntimeEnv:
+        """Give one of its own, with what is bound and granted by now."""
+        made = RuntimeEnv(imports=self._imports)
+        made._models, made._holes, made._grants = dict(self._models), dict(self._holes), set(self._grants)
+        return made
+
     def load(self, program: Program) -> Bound:
         """Find all that a program needs: capabilities, then models, then holes; nothing is left for later.
 

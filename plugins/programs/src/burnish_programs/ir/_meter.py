@@ -20,10 +20,14 @@ def _cap(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
 
 @attrs.frozen(kw_only=True)
 class Budget:
-    """Caps on one run of a program; None is no cap. All runs that get one budget get it each, but for the deadline."""
+    """Caps on one run of a program; None is no cap. All runs that get one budget get it each, but for the deadline.
+
+    It counts the calls of the program's leaves, as often as `Retry` has them made. What a hole's function asks by
+    itself is not counted, nor is what the model's own retries send again.
+    """
 
     max_lm_calls: int | None = attrs.field(default=None, validator=_cap)
-    """Calls of a model, further attempts of `Retry` included: never passed."""
+    """Never passed, not even by calls that run at once."""
     max_tokens: int | None = attrs.field(default=None, validator=_cap)
     """Once so many were used no call starts; the one that reaches it may pass it."""
     deadline: float | None = attrs.field(default=None, validator=_cap)

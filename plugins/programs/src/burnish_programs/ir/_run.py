@@ -29,7 +29,7 @@ class Interpreter:
     """
 
     def __init__(self, program: Program, env: RuntimeEnv | None = None) -> None:
-        self._env = env or RuntimeEnv()
+        self._env = RuntimeEnv() if env is None else env.copy()
         self._take(program, self._env.load(program))
 
     def _take(self, program: Program, bound: Bound) -> None:
