@@ -32,14 +32,17 @@ from burnish_programs.ir._form import load as load
 from burnish_programs.ir._form import save as save
 from burnish_programs.ir._meter import Budget as Budget
 from burnish_programs.ir._meter import BudgetMeter as BudgetMeter
+from burnish_programs.ir._nodes import Carry as Carry
 from burnish_programs.ir._nodes import ForkJoin as ForkJoin
 from burnish_programs.ir._nodes import Hole as Hole
 from burnish_programs.ir._nodes import Input as Input
 from burnish_programs.ir._nodes import Lit as Lit
+from burnish_programs.ir._nodes import Loop as Loop
 from burnish_programs.ir._nodes import Node as Node
 from burnish_programs.ir._nodes import Out as Out
 from burnish_programs.ir._nodes import Port as Port
 from burnish_programs.ir._nodes import Predict as Predict
+from burnish_programs.ir._nodes import Refine as Refine
 from burnish_programs.ir._nodes import Retry as Retry
 from burnish_programs.ir._nodes import Route as Route
 from burnish_programs.ir._nodes import Seq as Seq

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -13,10 +13,13 @@ from burnish_programs.ir._nodes import (
     Hole,
     Input,
     Leaf,
+    Lit,
+    Loop,
     Node,
     Out,
     Port,
     Predict,
+    Refine,
     Retry,
     Route,
     Seq,
@@ -112,6 +115,19 @@ def _retry(node: Retry, wires: Wires) -> tuple[Node, Wires]:
     return attrs.evolve(node, child=child), given
 
 
+def _loop(node: Loop, wires: Wires) -> tuple[Node, Wires]:
+    carried = {field: Out(node.name, field) for field in node.carry}
+    body, _ = _sequence(node.body, {**wires, **carried})
+    return attrs.evolve(node, body=body), {field: Out(node.name, field) for field in node.out}
+
+
+def _refine(node: Refine, wires: Wires) -> tuple[Node, Wires]:
+    unsaid = {node.feedback_field: Lit("")}
+    child, given = _wire(attrs.evolve(node.child, bindings={**unsaid, **node.child.bindings}), wires)
+    judge, _ = _wire(node.judge, {**wires, **given})
+    return attrs.evolve(cast("Any", node), child=child, judge=judge), given
+
+
 WIRE: Mapping[type[Node], Callable[[Any, Wires], tuple[Node, Wires]]] = {
     Predict: _leaf,
     Hole: _leaf,
@@ -119,4 +135,6 @@ WIRE: Mapping[type[Node], Callable[[Any, Wires], tuple[Node, Wires]]] = {
     ForkJoin: _fork,
     Route: _route,
     Retry: _retry,
+    Loop: _loop,
+    Refine: _refine,
 }

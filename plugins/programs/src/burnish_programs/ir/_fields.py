@@ -12,7 +12,7 @@ from burnish.abc import Json, JsonMap
 from burnish.errors import UsageError
 from burnish_programs._signature import Signature
 from burnish_programs.ir._errors import ProgramError
-from burnish_programs.ir._nodes import Input, Lit, Port, port, signature
+from burnish_programs.ir._nodes import Carry, Input, Lit, Port, port, signature
 from burnish_programs.ir._values import Code, DemoRow
 
 P = ParamSpec("P")
@@ -134,6 +134,24 @@ def write_ports(value: Mapping[str, Port]) -> Json:
     return {name: write_port(item) for name, item in value.items()}
 
 
+def read_carry(value: Json, place: str) -> dict[str, Carry]:
+    """Read what a loop carries."""
+    carried = {}
+    for name, item in keyed(value, place).items():
+        form = keyed(item, f"{place}.{name}", ("start", "then"))
+        for key in ("start", "then"):
+            if key not in form:
+                raise ProgramError(f"{place}.{name}", f"`{key}` is missing: what is carried has a `start` and a `then`")
+        start, then = (read_port(form[key], f"{place}.{name}.{key}") for key in ("start", "then"))
+        carried[name] = Carry(start, then)
+    return carried
+
+
+def write_carry(value: Mapping[str, Carry]) -> Json:
+    """Write what a loop carries."""
+    return {name: {"start": write_port(item.start), "then": write_port(item.then)} for name, item in value.items()}
+
+
 def read_row(value: Json, place: str) -> DemoRow:
     """Read a demo row."""
     form = keyed(value, place, ("input", "input_json", "output", "output_json", "source"))
@@ -201,6 +219,12 @@ FORMS = {
     "caps": Form("caps", names, list),
     "out": Form("out", read_ports, write_ports),
     "on": Form("on", read_port, write_port),
+    "carry": Form("carry", read_carry, write_carry),
+    "again": Form("while", read_port, write_port),
+    "max_iters": Form("max_iters", whole, same),
+    "feedback_field": Form("feedback_field", text, same),
+    "threshold": Form("threshold", number, same),
+    "max_rounds": Form("max_rounds", whole, same),
     "max_attempts": Form("max_attempts", whole, same),
     "backoff_ms": Form("backoff_ms", whole, same),
     "feedback": Form("feedback", flag, same),

@@ -84,6 +84,7 @@ FORMS = {
     "branches": f.Form("branches", _read_nodes, _write_nodes),
     "arms": f.Form("arms", _read_arms, _write_arms),
     "default": f.Form("default", read_node, write_node),
+    "judge": f.Form("judge", read_node, write_node),
     "child": f.Form("child", read_node, write_node),
 }
 

@@ -3,9 +3,9 @@
 A node kind is a class here, its checks in `_validate`, and how it runs in `_run`; its file form follows from its
 fields (`_form`). What a node gives can be read by every later node of its `Seq`, and inside of those, by name:
 
-* a leaf, a `Route` and a `Seq` with a name give their outputs under it;
-* `Retry` and `ForkJoin` have no name: what stands in them is read by its own names, as if it stood beside;
-* what stands in a `Seq` or in an arm of a `Route` is not seen from outside but through its outputs.
+* a leaf, a `Route`, a `Loop` and a `Seq` with a name give their outputs under it;
+* `Retry`, `Refine` and `ForkJoin` have no name: what they run is read by its own names, as if it stood beside;
+* what stands in a `Seq`, a `Loop` or an arm of a `Route` is not seen from outside but through its outputs.
 """
 
 from __future__ import annotations
@@ -233,6 +233,58 @@ def _changed(value: Any, change: Callable[[Leaf], Leaf]) -> Any:
     return value
 
 
+@attrs.frozen
+class Carry:
+    """What a loop carries from one iteration to the next."""
+
+    start: Port = attrs.field(converter=port)
+    """The value of the first iteration, read where the loop stands."""
+    then: Port = attrs.field(converter=port)
+    """The value of each further one, read at the end of the one before."""
+
+
+def _carries(value: Mapping[str, Any]) -> Mapping[str, Carry]:
+    return MappingProxyType({n: item if isinstance(item, Carry) else Carry(*item) for n, item in value.items()})
+
+
+@attrs.frozen
+class Loop(Node):
+    """Nodes one after the other, again and again. Inside, its own name reads what it carries; later, what it gives."""
+
+    kind: ClassVar[str] = "loop"
+    name: str
+    body: tuple[Node, ...] = attrs.field(converter=_nodes)
+    carry: Mapping[str, Carry] = attrs.field(factory=dict, converter=_carries, kw_only=True)
+    """By name; in Python a pair will do: `{"text": ("$.text", "improve.text")}`."""
+    again: Port | None = attrs.field(default=None, converter=attrs.converters.optional(port), kw_only=True)
+    """`while` in files: a `bool`, read after each iteration; None: all iterations run."""
+    max_iters: int = attrs.field(kw_only=True, validator=typed(int))
+    out: Mapping[str, Port] = attrs.field(factory=dict, converter=_ports, kw_only=True)
+    """What it gives, as its last iteration sees it."""
+
+    def children(self) -> Iterator[tuple[str, Node]]:
+        return ((f"body[{i}]", node) for i, node in enumerate(self.body))
+
+
+@attrs.frozen
+class Refine(Node):
+    """A leaf, run again with a judge's feedback until the score is high enough; gives the leaf's last outputs."""
+
+    kind: ClassVar[str] = "refine"
+    child: Leaf
+    judge: Leaf
+    """It reads the child by name, and gives `score: float` and `feedback`."""
+    feedback_field: str = attrs.field(kw_only=True, validator=typed(str))
+    """The input of the child that is the judge's feedback, from the second round on."""
+    threshold: float = attrs.field(kw_only=True, converter=_number, validator=typed(float))
+    """The score that ends it."""
+    max_rounds: int = attrs.field(default=3, kw_only=True, validator=typed(int))
+
+    def children(self) -> Iterator[tuple[str, Node]]:
+        yield "child", self.child
+        yield "judge", self.judge
+
+
 def walk(node: Node, place: str = "") -> Iterator[tuple[str, Node]]:
     """Give a node and all below it, each with its place, parents first and in declared order."""
     yield place, node
@@ -240,5 +292,7 @@ def walk(node: Node, place: str = "") -> Iterator[tuple[str, Node]]:
         yield from walk(child, f"{place}.{below}" if place else below)
 
 
-KINDS: Mapping[str, type[Node]] = {kind.kind: kind for kind in (Predict, Hole, Seq, ForkJoin, Route, Retry)}
+KINDS: Mapping[str, type[Node]] = {
+    kind.kind: kind for kind in (Predict, Hole, Seq, ForkJoin, Route, Retry, Loop, Refine)
+}
 """Every node kind by its name. A further one is a class here, a check in `_validate` and a runner in `_run`."""

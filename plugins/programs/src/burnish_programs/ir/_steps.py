@@ -32,8 +32,23 @@ from burnish_programs._types import MismatchError
 from burnish_programs.ir._env import Bound
 from burnish_programs.ir._faults import HoleError, RouteError
 from burnish_programs.ir._meter import BudgetMeter
-from burnish_programs.ir._nodes import ForkJoin, Hole, Input, Leaf, Lit, Node, Port, Predict, Retry, Route, Seq
+from burnish_programs.ir._nodes import (
+    ForkJoin,
+    Hole,
+    Input,
+    Leaf,
+    Lit,
+    Loop,
+    Node,
+    Port,
+    Predict,
+    Refine,
+    Retry,
+    Route,
+    Seq,
+)
 from burnish_programs.ir._params import demo_of
+from burnish_programs.ir._repeat import loop_step, refine_step
 
 T = TypeVar("T")
 
@@ -84,6 +99,14 @@ class Loading:
     def step(self, node: Node) -> Step:
         """Make the step of a node, and of all below it."""
         return STEPS[type(node)](node, self)
+
+    def reader(self, port: Port) -> Callable[[Run], Any]:
+        """Give what reads a port."""
+        return _reader(port)
+
+    def table(self, ports: Mapping[str, Port]) -> Callable[[Run], dict[str, Any]]:
+        """Give what reads several ports, by name."""
+        return _table(ports)
 
 
 # --- leaves --------------------------------------------------------------------------------------------------------
@@ -320,5 +343,7 @@ STEPS: dict[type[Node], Callable[[Any, Loading], Step]] = {
     ForkJoin: _fork_step,
     Route: _route_step,
     Retry: _retry_step,
+    Loop: loop_step,
+    Refine: refine_step,
 }
 """How each node kind becomes a step."""

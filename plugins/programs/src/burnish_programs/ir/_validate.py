@@ -1,86 +1,41 @@
 """What holds for every program: checked once, when it is made, with errors that name place and field.
 
 Each leaf's input has one source; sources stand earlier and fit by type; names are unique; arms give the same outputs
-and cover what decides; attempts are bounded; capabilities and models are declared.
+and cover what decides; repetition is bounded; capabilities and models are declared.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from burnish_programs._signature import Field, Signature
-from burnish_programs._types import Choices, MismatchError, Text
+from burnish_programs._types import BY_NAME, Choices, Maybe, Text
 from burnish_programs.ir._errors import DemoFieldError, ProgramError
-from burnish_programs.ir._fit import constant, widens
 from burnish_programs.ir._nodes import (
     ForkJoin,
     Hole,
-    Input,
     Leaf,
-    Lit,
+    Loop,
     Node,
     Out,
     Port,
     Predict,
+    Refine,
     Retry,
     Route,
     Seq,
     walk,
 )
+from burnish_programs.ir._scope import Fields, Given, Scope, by_name, listed
 from burnish_programs.ir._values import DemoRow
 
 if TYPE_CHECKING:
     from burnish_programs.ir._program import Program
-
-Fields: TypeAlias = Mapping[str, Field]
-Given: TypeAlias = Mapping[str, Fields]
-"""What a node gives: fields under each name; under "" where nobody can read it."""
-
-
-@attrs.frozen(kw_only=True)
-class Scope:
-    """What can be read at a place."""
-
-    program: Program
-    inputs: Fields
-    seen: Given
-
-    def with_given(self, given: Given) -> Scope:
-        """Give the scope of what comes later."""
-        return attrs.evolve(self, seen={**self.seen, **given})
-
-    def source(self, port: Port, place: str) -> Field:
-        """Give the field that a port reads."""
-        if isinstance(port, Input):
-            return _known(self.inputs, port.field, place, "the program has no input", "it takes")
-        if isinstance(port, Lit):
-            return constant(port.value, place)
-        if port.node not in self.seen:
-            elsewhere = any(getattr(node, "name", None) == port.node for _, node in walk(self.program.root))
-            why = "stands later, or where this cannot see it" if elsewhere else "is no node of the program"
-            raise ProgramError(place, f"`{port.node}` {why}; to be read here: {_listed(['$', *self.seen])}")
-        return _known(self.seen[port.node], port.field, place, f"`{port.node}` has no output", "it gives")
-
-    def check_port(self, port: Port, wanted: Field, place: str) -> None:
-        """Refuse a port that gives what a field does not take. A bare name on the left takes anything, as in a call."""
-        if isinstance(port, Lit):
-            try:
-                wanted.type.convert(port.value) if wanted.declared else None
-            except MismatchError as error:
-                raise ProgramError(place, str(error)) from None
-        elif isinstance(port, (Input, Out)):
-            source = self.source(port, place)
-            if wanted.declared and not widens(source.type, wanted.type):
-                why = f"`{wanted.name}: {wanted.type.write()}` does not take `{source.name}: {source.type.write()}`"
-                raise ProgramError(place, why)
-        else:
-            raise ProgramError(place, f"a port is `Input`, `Out` or `Lit`, not {type(port).__name__}")
-
 
 def validate(program: Program) -> None:
     """Refuse a program that could not run. Raises `ProgramError` and `DemoFieldError`."""
@@ -96,7 +51,7 @@ def validate(program: Program) -> None:
             if name in named:
                 raise ProgramError(f"{where}.name", f"`{name}` is the name of {named[name]} too")
             named[name] = where
-    scope = _sequence(program.root, "nodes", Scope(program=program, inputs=_by_name(program.sig.inputs), seen={}))
+    scope = _sequence(program.root.body, "nodes", Scope(program=program, inputs=by_name(program.sig.inputs), seen={}))
     _check_outputs(program, scope)
 
 
@@ -105,12 +60,12 @@ def _place(walked: str) -> str:
 
 
 def _check_outputs(program: Program, scope: Scope) -> None:
-    out, wanted = program.root.out, _by_name(program.sig.outputs)
+    out, wanted = program.root.out, by_name(program.sig.outputs)
     for name in chain(wanted, out):
         if name not in out:
             raise ProgramError(f"out.{name}", "missing: the signature promises it, and nothing gives it")
         if name not in wanted:
-            raise ProgramError(f"out.{name}", f"the signature has no such output; it has {_listed(wanted)}")
+            raise ProgramError(f"out.{name}", f"the signature has no such output; it has {listed(wanted)}")
     for name, port in out.items():
         scope.check_port(port, attrs.evolve(wanted[name], declared=True), f"out.{name}")
 
@@ -121,21 +76,21 @@ def check(node: Node, place: str, scope: Scope) -> Given:
 
 
 def _leaf(leaf: Leaf, place: str, scope: Scope) -> Given:
-    wanted = _by_name(leaf.sig.inputs)
+    wanted = by_name(leaf.sig.inputs)
     for name in chain(wanted, leaf.bindings):
         if name not in leaf.bindings:
             raise ProgramError(f"{place}.inputs.{name}", f"nothing is bound to this input of `{leaf.name}`")
         if name not in wanted:
-            raise ProgramError(f"{place}.inputs.{name}", f"`{leaf.name}` has no such input; it has {_listed(wanted)}")
+            raise ProgramError(f"{place}.inputs.{name}", f"`{leaf.name}` has no such input; it has {listed(wanted)}")
     for name, port in leaf.bindings.items():
         scope.check_port(port, wanted[name], f"{place}.inputs.{name}")
-    return {leaf.name: _by_name(leaf.sig.outputs)}
+    return {leaf.name: by_name(leaf.sig.outputs)}
 
 
 def _predict(node: Predict, place: str, scope: Scope) -> Given:
     models = scope.program.models
     if node.model is None and len(models) > 1:
-        raise ProgramError(f"{place}.model", f"missing: one of {_listed(models)}")
+        raise ProgramError(f"{place}.model", f"missing: one of {listed(models)}")
     if node.model is not None:
         check_model(node.model, models, f"{place}.model")
     check_rows(node.demos, node.sig, f"{place}.demos")
@@ -147,22 +102,27 @@ def _hole(node: Hole, place: str, scope: Scope) -> Given:
         raise ProgramError(f"{place}.impl", f"{node.impl!r} is not written like `module:attribute`")
     for cap in node.caps:
         if cap not in scope.program.caps:
-            raise ProgramError(f"{place}.caps", f"`{cap}` is none of the program's caps: {_listed(scope.program.caps)}")
+            raise ProgramError(f"{place}.caps", f"`{cap}` is none of the program's caps: {listed(scope.program.caps)}")
     return _leaf(node, place, scope)
 
 
-def _sequence(node: Seq, place: str, scope: Scope) -> Scope:
-    if not node.body:
+def _sequence(body: Sequence[Node], place: str, scope: Scope) -> Scope:
+    if not body:
         raise ProgramError(place, "there is no node")
-    for i, child in enumerate(node.body):
+    for i, child in enumerate(body):
         scope = scope.with_given(check(child, f"{place}[{i}]", scope))
     return scope
 
 
 def _seq(node: Seq, place: str, scope: Scope) -> Given:
-    inside = _sequence(node, f"{place}.body", scope)
-    given = {name: inside.source(port, f"{place}.out.{name}") for name, port in node.out.items()}
-    return {node.name or "": {name: attrs.evolve(field, name=name) for name, field in given.items()}}
+    inside = _sequence(node.body, f"{place}.body", scope)
+    return {node.name or "": _fields(node.out, f"{place}.out", inside)}
+
+
+def _fields(ports: Mapping[str, Port], place: str, scope: Scope) -> Fields:
+    """Give the fields that ports read, under their new names."""
+    read = {name: scope.source(port, f"{place}.{name}") for name, port in ports.items()}
+    return {name: attrs.evolve(field, name=name) for name, field in read.items()}
 
 
 def _fork(node: ForkJoin, place: str, scope: Scope) -> Given:
@@ -195,7 +155,7 @@ def _check_arms(node: Route, place: str, on: Field) -> None:
                 raise ProgramError(f"{place}.arms.{name}", f"`{on.name}` is never that; it is {on.type.describe()}")
         missing = [str(choice) for choice in on.type.values if choice not in node.arms]
         if missing and node.default is None:
-            raise ProgramError(f"{place}.arms", f"no arm for {_listed(missing)}, and no `default`")
+            raise ProgramError(f"{place}.arms", f"no arm for {listed(missing)}, and no `default`")
     elif not isinstance(on.type, Text):
         why = f"`{on.name}` is {on.type.write()}; a route goes by `str` or by a Literal of texts"
         raise ProgramError(f"{place}.on", why)
@@ -211,11 +171,44 @@ def _interface(given: Given, place: str) -> Fields:
 
 
 def _retry(node: Retry, place: str, scope: Scope) -> Given:
-    if node.max_attempts < 1:
-        raise ProgramError(f"{place}.max_attempts", f"at least 1, not {node.max_attempts}")
+    _at_least_one(node.max_attempts, f"{place}.max_attempts")
     if node.backoff_ms < 0:
         raise ProgramError(f"{place}.backoff_ms", f"not negative, not {node.backoff_ms}")
     return check(node.child, f"{place}.child", scope)
+
+
+def _loop(node: Loop, place: str, scope: Scope) -> Given:
+    _at_least_one(node.max_iters, f"{place}.max_iters")
+    starts = {n: scope.source(carry.start, f"{place}.carry.{n}.start") for n, carry in node.carry.items()}
+    carried = {name: attrs.evolve(field, name=name) for name, field in starts.items()}
+    inside = _sequence(node.body, f"{place}.body", scope.with_given({node.name: carried}))
+    for name, carry in node.carry.items():
+        inside.check_port(carry.then, attrs.evolve(carried[name], declared=True), f"{place}.carry.{name}.then")
+    if node.again is not None:
+        inside.check_port(node.again, Field(name="while", type=BY_NAME["bool"]), f"{place}.while")
+    return {node.name: _fields(node.out, f"{place}.out", inside)}
+
+
+def _refine(node: Refine, place: str, scope: Scope) -> Given:
+    _at_least_one(node.max_rounds, f"{place}.max_rounds")
+    for below, leaf in node.children():
+        if not isinstance(leaf, Leaf):
+            raise ProgramError(f"{place}.{below}", f"a leaf is wanted, not a `{leaf.kind}`")
+    given = check(node.child, f"{place}.child", scope)
+    verdict = check(node.judge, f"{place}.judge", scope.with_given(given))[node.judge.name]
+    hint = by_name(node.child.sig.inputs).get(node.feedback_field)
+    if hint is None:
+        known = listed(by_name(node.child.sig.inputs))
+        raise ProgramError(f"{place}.feedback_field", f"`{node.child.name}` has no such input; it has {known}")
+    judged = scope.with_given({node.judge.name: verdict})
+    for name, wanted in (("score", Field(name="score", type=Maybe(BY_NAME["float"]))), ("feedback", hint)):
+        judged.check_port(Out(node.judge.name, name), wanted, f"{place}.judge.signature")
+    return given
+
+
+def _at_least_one(count: int, place: str) -> None:
+    if count < 1:
+        raise ProgramError(place, f"at least 1, not {count}")
 
 
 CHECKS: Mapping[type[Node], Callable[[Any, str, Scope], Given]] = {
@@ -225,12 +218,14 @@ CHECKS: Mapping[type[Node], Callable[[Any, str, Scope], Given]] = {
     ForkJoin: _fork,
     Route: _route,
     Retry: _retry,
+    Loop: _loop,
+    Refine: _refine,
 }
 
 
 def check_rows(rows: Iterable[DemoRow], sig: Signature, place: str) -> None:
     """Refuse demos that have fields which a signature lacks, or that could not be told from a flat row."""
-    inputs, outputs = _by_name(sig.inputs), _by_name(sig.outputs)
+    inputs, outputs = by_name(sig.inputs), by_name(sig.outputs)
     for i, row in enumerate(rows):
         for side, values, known in (("input", row.input, inputs), ("output", row.output, outputs)):
             for name in values:
@@ -244,7 +239,7 @@ def check_rows(rows: Iterable[DemoRow], sig: Signature, place: str) -> None:
 def check_model(name: str, models: tuple[str, ...], place: str) -> None:
     """Refuse a model that a program does not declare."""
     if name not in models:
-        raise ProgramError(place, f"`{name}` is none of the program's models: {_listed(models)}")
+        raise ProgramError(place, f"`{name}` is none of the program's models: {listed(models)}")
 
 
 def _check_name(name: object, place: str) -> None:
@@ -260,23 +255,9 @@ def _check_names(place: str, names: tuple[str, ...]) -> None:
             raise ProgramError(f"{place}[{i}]", f"`{name}` stands there twice")
 
 
-def _by_name(fields: Iterable[Field]) -> Fields:
-    return {field.name: field for field in fields}
-
-
-def _known(fields: Fields, name: str, place: str, lacks: str, has: str) -> Field:
-    if name not in fields:
-        raise ProgramError(place, f"{lacks} `{name}`; {has} {_listed(fields)}")
-    return fields[name]
-
-
 def _types(fields: Fields) -> dict[str, str]:
     return {name: field.type.write() for name, field in fields.items()}
 
 
 def _written(fields: Fields) -> str:
     return ", ".join(f"`{name}: {kind}`" for name, kind in _types(fields).items()) or "nothing"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "nothing"
