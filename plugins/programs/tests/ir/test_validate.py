@@ -109,6 +109,8 @@ def test_names() -> None:
     assert "`x` is the name of nodes[0].child too" == refused(
         "nodes[1].name", ir.Retry(leaf()), ir.Seq([leaf("y")], name="x")
     )
+    with pytest.raises(ir.ProgramError, match="the root of a program has no name"):
+        ir.Program(sig="q -> a", root=ir.Seq([leaf()], {"a": "x.a"}, name="main"))
     for name in ("", "$", "a.b", "1", "a b", 3):
         assert "is no name" in refused("nodes[0].name", leaf(name))  # type: ignore[arg-type]
 

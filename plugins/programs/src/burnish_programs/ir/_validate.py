@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 def validate(program: Program) -> None:
     """Refuse a program that could not run. Raises `ProgramError` and `DemoFieldError`."""
+    if program.root.name is not None:
+        raise ProgramError("nodes", "the root of a program has no name of its own")
     _check_names("models", program.models)
     _check_names("caps", program.caps)
     named: dict[str, str] = {}
