@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from burnish.errors import ConfigError
-from burnish_cli.config import Component
+from burnish_cli.config import Component, ProgramConfig
 from burnish_cli.structure import ConfigFileError, line_of, load_config
 
 WHOLE = """
@@ -148,7 +148,9 @@ def test_every_fault_is_named_at_once_with_its_line(tmp_path: Path) -> None:
         ('inputs = ["q"]', "", "data.inputs: is missing"),
         ('signature = "q -> a"', "", "program: needs exactly one of `signature`, `prompt` and `use`"),
         ('signature = "q -> a"', 'signature = "q -> a"\nprompt = "p.md"', "here are `signature` and `prompt`"),
-        ('signature = "q -> a"', 'use = "module"', "is not of the form `module:attribute`"),
+        ('signature = "q -> a"', 'use = "module:"', "program.use: 'module:' is not of the form `module:attribute`"),
+        ('signature = "q -> a"', "use = 3", "program.use: expected text, got 3 (a whole number)"),
+        ('signature = "q -> a"', 'use = ""', "program.use: '' is not of the form"),
         ('signature = "q -> a"', 'prompt = "p.md"\ninstruction = "x"', "program.instruction: belongs to a"),
         ("unlimited = true", "", "budget: has no cap"),
         ("unlimited = true", "unlimited = true\nmax_tokens = 1", "is unlimited and has caps"),
@@ -170,6 +172,15 @@ def test_every_fault_is_named_at_once_with_its_line(tmp_path: Path) -> None:
 def test_a_wrong_value_is_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:
     """Each refusal names the key and says what would be right; nothing is coerced."""
     assert expected in str(refusal(tmp_path, SMALL.replace(old, new)))
+
+
+def test_a_program_can_be_a_target(tmp_path: Path) -> None:
+    """`use` without a colon names a plugin, whose options the rest of the table is, whatever it holds."""
+    table = 'use = "theirs"\nsignature = 3\ndepth = { a = [1] }'
+    config = load_config(write(tmp_path, SMALL.replace('signature = "q -> a"', table)))
+    assert Component(use="theirs", options={"signature": 3, "depth": {"a": [1]}}) == config.program
+    config = load_config(write(tmp_path, SMALL.replace('signature = "q -> a"', 'use = "module:attribute"')))
+    assert ProgramConfig(use="module:attribute") == config.program
 
 
 def test_a_table_is_a_table(tmp_path: Path) -> None:

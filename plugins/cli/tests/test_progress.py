@@ -171,6 +171,25 @@ def test_rate_and_time_left(clock: Clock) -> None:
     assert 3.0 == planned.figures().left
 
 
+def test_the_search_ends_before_the_time_does(clock: Clock) -> None:
+    """With test rows `max_seconds` ends the search at four fifths; then comes the test, at the rate of late."""
+    budget = Budget(max_seconds=1000)
+    tally = Tally(val=range(9), budget=budget, clock=clock, test=20)
+    tally.feed(BASELINE)
+    assert 1000.0 == tally.figures().left
+    clock.now += 10
+    for example in range(2):
+        tally.feed(landed(0, example, 1.0))
+    assert 790.0 + 20 / 0.2 == tally.figures().left
+    slow = Tally(val=range(9), budget=budget, clock=clock, test=200)
+    clock.now += 10
+    slow.feed(landed(0, 0, 1.0))
+    assert 990.0 == slow.figures().left
+    for example in range(5):
+        tally.feed(attrs.evolve(landed(0, example, 1.0), split="test"))
+    assert pytest.approx(15 / (7 / 20)) == tally.figures().left
+
+
 def test_plain_lines_are_few(clock: Clock) -> None:
     """Off a terminal: one line in five seconds at most, milestones at once, nothing after the end (scenario 66)."""
     stream = io.StringIO()

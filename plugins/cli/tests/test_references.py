@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from burnish_cli.logs import logs_told
-from burnish_cli.references import BadReferenceError, load_reference
+from burnish_cli.references import BadReferenceError, find_reference, load_reference
 
 MODULE = '''
 import burnish
@@ -18,6 +18,10 @@ from burnish.testing import ScriptedModel
 
 class Holder:
     model = ScriptedModel(["a"])
+
+@burnish.exposed
+class Exposed:
+    pass
 
 class Metric:
     def evaluate(self, example, prediction, trace=None):
@@ -50,6 +54,12 @@ def test_objects_of_burnish_and_marked_functions_are_loaded(place: Path) -> None
     """Modules beside the configuration are found; a nested attribute, an object and a marked function are taken."""
     for name in ("Holder.model", "metric", "marked"):
         assert load_reference(f"mod_a:{name}", place, where="metric") is not None
+
+
+def test_a_marked_class_stands_for_its_object(place: Path) -> None:
+    """Components are made of it without arguments; what a reference names is the class itself."""
+    made = load_reference("mod_a:Exposed", place, where="metric")
+    assert find_reference("mod_a:Exposed", place, where="metric") is type(made)
 
 
 @pytest.mark.parametrize(

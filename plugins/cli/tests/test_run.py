@@ -197,7 +197,12 @@ def test_a_plan_says_what_a_test_can_show(place: Path, capsys: pytest.CaptureFix
     assert "set aside beforehand; an interval needs 8 rows" in capsys.readouterr().out
     change(place, ("test = 20", "test = 8"))
     assert 0 == main(["plan"])
-    assert "an interval" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "an interval" not in out
+    assert "time " not in out
+    change(place, ("[budget]", "[budget]\nmax_seconds = 100"))
+    assert 0 == main(["plan"])
+    assert "time      the search ends after 1:20 at the latest, the rest of" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

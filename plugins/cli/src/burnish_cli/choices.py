@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from burnish.abc import Target
 from burnish_cli.split import Row, Splits, as_text
 
 
-def impossible_labels(program: Any, splits: Splits) -> Iterator[str]:
+def impossible_labels(target: Target, splits: Splits) -> Iterator[str]:
     """Name label values that an output declared as `Literal[...]` does not have, each output once."""
     rows = [*splits.train, *splits.val, *splits.test]
-    for name, choices in _choices(program):
+    for name, choices in _choices(getattr(target, "program", target)):
         strange = [row for row in rows if name in row.values and not _fits(row, name, choices)]
         if strange:
             yield _told(name, choices, strange)

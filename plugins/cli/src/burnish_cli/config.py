@@ -71,7 +71,7 @@ class DataConfig:
 
 @attrs.frozen(kw_only=True)
 class ProgramConfig:
-    """The program to tune: exactly one of `signature`, `prompt` and `use`."""
+    """The program to tune in the words of `burnish_programs`: exactly one of `signature`, `prompt` and `use`."""
 
     signature: str | None = None
     """`"question -> answer: float"`: one predictor."""
@@ -82,7 +82,7 @@ class ProgramConfig:
     output: str | None = None
     """Of the prompt: the field that the reply becomes; None: the one label."""
     use: str | None = None
-    """`module:attribute`, imported when a run starts and never before."""
+    """`module:attribute`, imported when a run is planned or started. The name of a target is a `Component`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -102,7 +102,8 @@ class Config:
     """A whole `burnish.toml`."""
 
     data: DataConfig
-    program: ProgramConfig
+    program: ProgramConfig | Component
+    """A component: the target that it names."""
     metric: Component
     strategy: tuple[Component, ...]
     """In order: each starts from the best of the one before."""
@@ -146,7 +147,8 @@ def problems(config: Config) -> Iterator[Problem]:
     if engine.rollout_timeout is not None and not engine.rollout_timeout > 0:
         yield ("engine", "rollout_timeout"), f"must be above 0, it is {engine.rollout_timeout}"
     yield from _data(config.data)
-    yield from _program(config.program)
+    if isinstance(config.program, ProgramConfig):
+        yield from _program(config.program)
 
 
 def _data(data: DataConfig) -> Iterator[Problem]:

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import trio
 
-from burnish import Environment, PluginManager, Use
-from burnish.abc import Strategy
-from burnish.errors import PluginNotFoundError, StoreError, UsageError
+from burnish import Environment, Parameter, PluginManager, Use, as_target
+from burnish.abc import Metering, Strategy
+from burnish.errors import StoreError, UsageError
 from burnish_cli.choices import impossible_labels
 from burnish_cli.config import Component, Config, ProgramConfig, is_name
 from burnish_cli.data import DataFileError, read_text
-from burnish_cli.references import load_reference
+from burnish_cli.references import BadReferenceError, find_reference, load_reference
 from burnish_cli.result import Command
 from burnish_cli.split import Splits, load_splits
 
@@ -33,7 +34,12 @@ class Job:
     file: str | None
     """The configuration file, for messages about plugins' options."""
     splits: Splits
-    program: Any
+    program: Use
+    """A target, which the run opens for itself."""
+    parameters: Mapping[str, Parameter]
+    """The program's, as it was when it was looked at."""
+    metering: Metering
+    """The program's."""
     metric: Any
     strategies: tuple[Any, ...]
     models: Mapping[str, Any]
@@ -50,21 +56,24 @@ class Job:
 def prepare(
     config: Config, *, file: str | None, run_dir: Path, strategies: tuple[Strategy, ...] | None = None
 ) -> Job:
-    """Read the rows, load the program, and check that each named plugin is there.
+    """Read the rows, look at the program, and check that each named plugin is there.
 
     `strategies` take the place of the configured ones. Imports each `module:attribute`. Raises configuration and plugin
     errors.
     """
-    splits = load_splits(config)
-    program = load_program(config.program, config)
-    splits = attrs.evolve(splits, notes=(*splits.notes, *impossible_labels(program, splits)))
-    plugins = PluginManager(variables=os.environ)
+    plugins, env = PluginManager(variables=os.environ), Environment(base_dir=config.base_dir, variables=os.environ)
     parts = _Parts(plugins, config.base_dir, file)
+    splits = load_splits(config)
+    program: Use = parts.get("target", target_of(config), "program")
+    with _blamed(config):
+        looks = trio.run(_look, plugins, program, env, splits)
     return Job(
         config=config,
         file=file,
-        splits=splits,
+        splits=attrs.evolve(splits, notes=(*splits.notes, *looks.notes)),
         program=program,
+        parameters=looks.parameters,
+        metering=looks.metering,
         metric=parts.get("metric", config.metric, "metric"),
         strategies=parts.all("strategy", config.strategy) if strategies is None else strategies,
         models={role: parts.get("model", c, f"models.{role}") for role, c in config.models.items()},
@@ -74,7 +83,7 @@ def prepare(
         sinks=parts.all("sink", config.sink),
         run_dir=run_dir,
         plugins=plugins,
-        env=Environment(base_dir=config.base_dir, variables=os.environ),
+        env=env,
     )
 
 
@@ -108,22 +117,53 @@ class _Parts:
         return None if component.use == "none" else self.get("cache", component, "cache")
 
 
-def load_program(program: ProgramConfig, config: Config) -> Any:
-    """Make or import the program. Raises configuration errors naming the key."""
+# --- the program -------------------------------------------------------------------------------------------------
+
+
+def target_of(config: Config) -> Component:
+    """Give the target that the program is, with its options. Raises configuration errors naming key or file."""
+    program = config.program
+    if isinstance(program, Component):
+        return program
+    options = {name: value for name, value in attrs.asdict(program).items() if value is not None}
     if program.use is not None:
-        return load_reference(program.use, config.base_dir, where="program.use")
+        find_reference(program.use, config.base_dir, where="program.use")
+    if program.prompt is not None:
+        read_text(config.resolve(program.prompt))
+        options["prompt"] = str(Path(program.prompt).expanduser())
+        options["output"] = program.output or _only_label(config)
+    return Component(use="programs", options=options)
+
+
+@attrs.frozen(kw_only=True)
+class _Looks:
+    """What is to be known of a program beforehand."""
+
+    parameters: Mapping[str, Parameter]
+    metering: Metering
+    notes: tuple[str, ...]
+
+
+async def _look(plugins: PluginManager, program: Use, env: Environment, splits: Splits) -> _Looks:
+    """Open the program, and close it again: a run has one of its own."""
+    async with plugins.open("target", program.name, program.options, env) as opened:
+        target = as_target(opened)
+        notes = tuple(impossible_labels(target, splits))
+        return _Looks(parameters=dict(target.parameters()), metering=target.metering, notes=notes)
+
+
+@contextmanager
+def _blamed(config: Config) -> Iterator[None]:
+    """Name the file or the key that what is wrong with a program comes from."""
+    program = config.program
     try:
-        from burnish_programs import Predict, PromptProgram
-    except ModuleNotFoundError:
-        raise PluginNotFoundError("signatures and prompt files need the distribution `burnish-programs`") from None
-    if program.signature is not None:
-        return Predict(program.signature, instruction=program.instruction)
-    path = config.resolve(str(program.prompt))
-    output = program.output or _only_label(config)
-    try:
-        return PromptProgram(read_text(path), output)
+        yield
     except UsageError as error:
-        raise DataFileError(path, str(error)) from None
+        if isinstance(program, ProgramConfig) and program.prompt is not None:
+            raise DataFileError(config.resolve(program.prompt), str(error)) from None
+        if isinstance(program, ProgramConfig) and program.use is not None:
+            raise BadReferenceError("program.use", program.use, str(error)) from error.__cause__
+        raise
 
 
 def _only_label(config: Config) -> str:
@@ -131,6 +171,9 @@ def _only_label(config: Config) -> str:
     if len(labels) != 1:
         raise UsageError(f"program.output: say which field the reply is; `data.labels` names {len(labels)} of them")
     return labels[0]
+
+
+# --- run directories ---------------------------------------------------------------------------------------------
 
 
 def runs_dir(base_dir: Path) -> Path:

@@ -15,7 +15,6 @@ from burnish import (
     Candidate,
     Plan,
     Use,
-    as_target,
     check_budget,
     make_examples,
 )
@@ -23,6 +22,7 @@ from burnish.abc import MetricInfo, Problem, Strategy
 from burnish_cli import text
 from burnish_cli.config import SPLITS
 from burnish_cli.job import Job
+from burnish_cli.tally import search_seconds
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +48,7 @@ async def _make_plan(job: Job) -> RunPlan:
     rows = [*job.splits.values("val"), *job.splits.values("train")]
     val = len(job.splits.val)
     problem = Problem(
-        parameters=as_target(job.program).parameters(),
+        parameters=job.parameters,
         val=tuple(range(val)),
         train=tuple(range(val, len(rows))),
         start=Candidate(),
@@ -71,7 +71,7 @@ async def _make_plan(job: Job) -> RunPlan:
 def check(job: Job, plan: RunPlan) -> None:
     """Refuse a budget that a run would refuse. Raises `BudgetRefusedError`, and `UsageError` for a cap of no use."""
     first = plan.strategies[0][1]
-    check_budget(job.config.budget, first, test=len(job.splits.test), metering=as_target(job.program).metering)
+    check_budget(job.config.budget, first, test=len(job.splits.test), metering=job.metering)
 
 
 def to_json(job: Job, plan: RunPlan) -> dict[str, Any]:
@@ -108,6 +108,9 @@ def in_words(job: Job, plan: RunPlan) -> Iterator[str]:
     if plan.test:
         few = "" if len(splits.test) >= FEWEST_FOR_INTERVAL else f"; an interval needs {FEWEST_FOR_INTERVAL} rows"
         yield f"test      {text.count(plan.test, 'rollout')} for baseline and winner, set aside beforehand{few}"
+        if job.config.budget.max_seconds is not None:
+            ends = text.clock(search_seconds(job.config.budget.max_seconds))
+            yield f"time      the search ends after {ends} at the latest, the rest of `max_seconds` is for the test"
     caps = ", ".join(f"{name} = {cap}" for name, cap in _caps(job.config.budget).items()) or "no cap"
     yield f"budget    {caps}; the plan needs at most {text.count(plan.rollouts, 'rollout')}"
     yield f"run       {text.safe(str(job.run_dir))}"

@@ -22,7 +22,13 @@ class BadReferenceError(ConfigError):
 
 
 def load_reference(reference: str, base_dir: Path, *, where: str) -> Any:
-    """Import an object. Modules beside the configuration file are found too, before any others.
+    """Import an object; a class stands for one made without arguments. Raises as `find_reference`."""
+    value = find_reference(reference, base_dir, where=where)
+    return value() if isinstance(value, type) else value
+
+
+def find_reference(reference: str, base_dir: Path, *, where: str) -> Any:
+    """Import what a reference names, as it is. Modules beside the configuration file are found too, before any others.
 
     Raises `BadReferenceError` where module or attribute is missing, the module fails, or the object is neither one of
     burnish nor a function marked with `@burnish.exposed`: a configuration may not call whatever can be imported.
@@ -37,8 +43,7 @@ def load_reference(reference: str, base_dir: Path, *, where: str) -> Any:
     if not _is_meant(value):
         why = "is neither an object of burnish nor a marked function; put `@burnish.exposed` above it if it is meant"
         raise BadReferenceError(where, reference, f"`{reference}` {why}")
-    # A program's class stands for one made without arguments.
-    return value() if isinstance(value, type) else value
+    return value
 
 
 def _is_meant(value: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import TextIO, TypeAlias
 import attrs
 import trio
 
-from burnish import Candidate, Result, RunHandle, TestResult, aoptimize, as_target, save
+from burnish import Candidate, Result, RunHandle, TestResult, aoptimize, save
 from burnish.errors import BurnishError, RunStoppedError, StoreError, first_line
 from burnish_cli import text
 from burnish_cli.exits import Exit
@@ -64,7 +64,8 @@ def execute(job: Job, *, stream: TextIO, rollouts: int | None) -> ResultFile:
     `burnish.aoptimize` raises, whose `result` is written, too, and `UnsavedError` where that cannot be.
     """
     columns = range(len(job.splits.val) or len(job.splits.train))
-    tally = Tally(val=columns, budget=job.config.budget, clock=time.monotonic, rollouts=rollouts)
+    test = 2 * len(job.splits.test)
+    tally = Tally(val=columns, budget=job.config.budget, clock=time.monotonic, rollouts=rollouts, test=test)
     handle, halt, notes, replies = RunHandle(), Halt(), Notes(job.splits.notes), WrongReplies()
     lines: Lines = queue.SimpleQueue()
     with open_progress(stream, tally) as view:
@@ -103,9 +104,8 @@ def _rescue(job: Job, tally: Tally, view: Progress, hung: str) -> None:
     found = tally.winner()
     if found is not None and not best.is_file():
         scores = tally.figures()
-        with contextlib.suppress(Exception):  # the program's own code too: the process ends whatever it does
-            parameters = as_target(job.program).parameters()
-            save(best, found, parameters, validation=scores.best, baseline=scores.baseline)
+        with contextlib.suppress(Exception):  # the process ends whatever this does
+            save(best, found, job.parameters, validation=scores.best, baseline=scores.baseline)
     view.close()
     if best.is_file():
         parts.append(f"the best so far is in {best}")

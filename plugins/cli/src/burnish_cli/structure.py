@@ -85,7 +85,6 @@ def _converter() -> cattrs.Converter:
     c.register_structure_hook(Component, _component)
     c.register_structure_hook_func(lambda kind: kind == tuple[Component, ...], _components)
     c.register_structure_hook_func(lambda kind: kind == Mapping[str, Component], _by_role)
-    c.register_structure_hook(ProgramConfig, _table(make_dict_structure_fn(ProgramConfig, c)))
     c.register_structure_hook(EngineTable, _table(make_dict_structure_fn(EngineTable, c)))
     size, columns = override(struct_hook=_size), override(struct_hook=_columns)
     data = make_dict_structure_fn(
@@ -100,8 +99,14 @@ def _converter() -> cattrs.Converter:
         format=override(struct_hook=_one_of("jsonl", "csv")),
     )
     c.register_structure_hook(DataConfig, _table(data))
-    budget = override(struct_hook=_budget(c))
-    c.register_structure_hook(Config, make_dict_structure_fn(Config, c, base_dir=override(omit=True), budget=budget))
+    whole = make_dict_structure_fn(
+        Config,
+        c,
+        base_dir=override(omit=True),
+        budget=override(struct_hook=_budget(c)),
+        program=override(struct_hook=_program(c)),
+    )
+    c.register_structure_hook(Config, whole)
     return c
 
 
@@ -180,6 +185,19 @@ def _component(value: Any, _: Any) -> Component:
     if not isinstance(use, str) or not use:
         raise _Fault(f"`use`: expected the name of a plugin or `module:attribute`, got {_shown(use)}")
     return Component(use=use, options={k: v for k, v in value.items() if k != "use"})
+
+
+def _program(c: cattrs.Converter) -> Callable[[Any, Any], ProgramConfig | Component]:
+    """A `use` without a colon names a target, and the rest of the table is that target's."""
+    native = _table(make_dict_structure_fn(ProgramConfig, c))
+
+    def structure(value: Any, _: Any) -> ProgramConfig | Component:
+        use = value.get("use") if isinstance(value, dict) else None
+        if isinstance(use, str) and use and ":" not in use:
+            return _component(value, Component)
+        return native(value, ProgramConfig)  # type: ignore[no-any-return]
+
+    return structure
 
 
 def _components(value: Any, _: Any) -> tuple[Component, ...]:

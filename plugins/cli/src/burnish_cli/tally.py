@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
-from burnish import Budget, Candidate, Spend
-from burnish.events import CandidateRegistered, Event, Refused, RolloutLanded, RunEnded, State, Warned
+from burnish import TEST_SHARE, Budget, Candidate, Spend
+from burnish.events import CandidateRegistered, Event, RolloutLanded, RunEnded, State, Told, Warned
 from burnish_cli import text
 from burnish_cli.result import PartlyScored
 
@@ -68,14 +68,26 @@ def _of(used: int, cap: int | None, noun: str) -> str:
     return text.count(used, noun) if cap is None else f"{used:,}/{cap:,} {noun}s"
 
 
+def search_seconds(max_seconds: float) -> float:
+    """Say when the search ends where there are test rows: the rest of `max_seconds` is theirs."""
+    return max_seconds * (1 - TEST_SHARE)
+
+
 class Tally:
     """Takes events in order and gives the figures; `feed` says which of them a person should be told of.
 
-    `val` are the columns that candidates are compared on. `rollouts` is what the plan asks for at most.
+    `val` are the columns that candidates are compared on. `rollouts` is what the plan asks for at most, `test` how many
+    of them are the final test's.
     """
 
     def __init__(
-        self, *, val: Sequence[int], budget: Budget, clock: Callable[[], float], rollouts: int | None = None
+        self,
+        *,
+        val: Sequence[int],
+        budget: Budget,
+        clock: Callable[[], float],
+        rollouts: int | None = None,
+        test: int = 0,
     ) -> None:
         self._val, self._budget, self._clock, self._rollouts = frozenset(val), budget, clock, rollouts
         self._state = State()
@@ -88,7 +100,7 @@ class Tally:
         self._told = -math.inf
         self._paused = -math.inf
         self._refused: set[str] = set()
-        self._tests = 0
+        self._tests, self._test = 0, test
 
     def feed(self, event: Event) -> str | None:
         """Book an event; give a line where it is a milestone."""
@@ -105,7 +117,7 @@ class Tally:
         elif isinstance(event, Warned):
             self._paused = max(self._paused, self._clock() + (event.seconds or 0.0))
             return f"warning: {text.safe(event.message)}"
-        elif isinstance(event, Refused) and event.cap not in self._refused:
+        elif isinstance(event, Told) and event.cap is not None and event.cap not in self._refused:
             self._refused.add(event.cap)
             return f"the budget is used up: {text.safe(event.cap)}"
         elif isinstance(event, RunEnded):
@@ -195,6 +207,15 @@ class Tally:
             (float(spend.cost), budget.max_cost),
         )
         seconds += [max(0.0, float(cap) / used - 1) * elapsed for used, cap in others if cap is not None and used]
-        if budget.max_seconds is not None:
-            seconds.append(max(0.0, budget.max_seconds - elapsed))
+        seconds += self._time_left(elapsed, rate)
         return min(seconds, default=None)
+
+    def _time_left(self, elapsed: float, rate: float | None) -> Iterator[float]:
+        """Give what `max_seconds` leaves: the search's share until its end, then what the test takes of its own."""
+        most = self._budget.max_seconds
+        if most is None:
+            return
+        yield max(0.0, most - elapsed)
+        if self._test and rate:
+            search = 0.0 if self._tests else max(0.0, search_seconds(most) - elapsed)
+            yield search + max(0, self._test - self._tests) / rate

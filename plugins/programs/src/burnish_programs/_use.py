@@ -12,13 +12,14 @@ from burnish_programs._module import Module
 
 
 def program_of(attribute: Any, name: str) -> abc.Target:
-    """Give the target of what `module:attribute` names: an object that is or makes one, or a marked function.
+    """Give the target of what `module:attribute` names: an object that is or makes one, or what is marked as exposed.
 
-    Raises `ConfigError` for anything else: a configuration must not make burnish call whatever it finds.
+    A marked class stands for an object made without arguments. Raises `ConfigError` for anything else: a configuration
+    must not make burnish call whatever it finds.
     """
     instance = not isinstance(attribute, type)
     if (instance and hasattr(attribute, "__burnish_target__")) or getattr(attribute, "__burnish_exposed__", False):
-        target: abc.Target = burnish.as_target(attribute)
+        target: abc.Target = burnish.as_target(attribute if instance else attribute())
         return target
     if instance and isinstance(attribute, abc.Target):
         return attribute
