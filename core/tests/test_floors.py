@@ -14,7 +14,7 @@ FLOORS = {
     "_runtime": 1,
     **dict.fromkeys(("_edges", "_toolkit", "events.py"), 2),
     **dict.fromkeys(("_builtin", "toolkit.py"), 3),
-    **dict.fromkeys(("_public.py", "testing"), 4),
+    **dict.fromkeys(("_public.py", "testing", "traces.py"), 4),
     "__init__.py": 5,
 }
 IMPURE = {

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from burnish import hookspecs as hookspecs
     from burnish import testing as testing
     from burnish import toolkit as toolkit
+    from burnish import traces as traces
     from burnish._public import *  # noqa: F403 - names are added there
 else:
-    _MODULES = frozenset({"abc", "errors", "events", "hookspecs", "testing", "toolkit"})
+    _MODULES = frozenset({"abc", "errors", "events", "hookspecs", "testing", "toolkit", "traces"})
 
     def __getattr__(name):
         """Import what was asked for: a module alone, everything else with the first name (PEP 562).

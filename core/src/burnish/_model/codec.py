@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -101,7 +102,16 @@ def _known_events(c: cattrs.Converter, value: Any) -> tuple[SpanEvent, ...]:
 
 def dumps(value: Any, cls: Any = None) -> str:
     """Write a value as JSON text. Of a union (`Event`) give the union as `cls`, so that the text says which it is."""
-    plain = converter().unstructure(value, unstructure_as=cls)
+    return json_line(unstructure(value, cls))
+
+
+def unstructure(value: Any, cls: Any = None) -> Any:
+    """Give the JSON form of a value, fields at their defaults left out."""
+    return converter().unstructure(value, unstructure_as=cls)
+
+
+def json_line(plain: Any) -> str:
+    """Write a JSON form as one line of text."""
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -115,8 +125,17 @@ def loads(text: str | bytes, cls: type[T]) -> T:
 
     Raises `StoreError` where the text is damaged or of another shape.
     """
+    return _read(lambda: json.loads(text), cls)
+
+
+def structure(plain: Any, cls: type[T]) -> T:
+    """Read a value back from its JSON form. Raises `StoreError` where that is of another shape."""
+    return _read(lambda: plain, cls)
+
+
+def _read(plain: Callable[[], Any], cls: type[T]) -> T:
     try:
-        return converter().structure(json.loads(text), cls)
+        return converter().structure(plain(), cls)
     except _DAMAGE as error:
         import cattrs
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -13,6 +15,12 @@ from burnish._model.lm import Message, Usage
 from burnish.errors import UsageError
 
 TRACE_VERSION = 1
+
+_SECRET_NAME = re.compile(
+    r"api[_-]?key|^auth$|authoriz|passw|passphrase|secret|cookie|credential|signature|(?:^|[_-])(?:key|token|bearer)$",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"https?://", re.IGNORECASE)
 
 SpanErrorKind = Literal["lm", "parse", "tool", "cancelled", "program"]
 
@@ -170,3 +178,31 @@ class Trace:
 def request_hash(model: Mapping[str, Json], prompt: tuple[Message, ...]) -> str:
     """Fingerprint a request: the model's identity and all turns (E76)."""
     return fingerprint({"model": dict(model), "prompt": [[m.role, m.content] for m in prompt]})
+
+
+def public_identity(identity: Mapping[str, Json]) -> dict[str, Json]:
+    """Give a model's identity as traces show it: no text under a secret's name, URLs cut after the port (E75).
+
+    An `identity` is to hold no credential anyhow; but traces are handed on, and this does not rest on each model.
+    """
+    return {name: _public(value) for name, value in identity.items() if not _is_secret(name, value)}
+
+
+def _public(value: Json) -> Json:
+    if isinstance(value, str):
+        return _place(value) if _URL.match(value) else value
+    if isinstance(value, Mapping):
+        return public_identity(value)
+    return [_public(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _is_secret(name: str, value: Json) -> bool:
+    return not isinstance(value, (int, float, type(None))) and bool(_SECRET_NAME.search(name))
+
+
+def _place(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url.partition("://")[0] + "://"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

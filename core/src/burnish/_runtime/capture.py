@@ -29,6 +29,7 @@ from burnish._model.trace import (
     Trace,
     TraceMeta,
     TraceOutcome,
+    public_identity,
     request_hash,
 )
 from burnish._runtime.within import Within
@@ -85,10 +86,18 @@ class Recorder:
         with self._lock:
             return self._prefixes.setdefault(messages, len(self._prefixes))
 
-    def model(self, identity: Mapping[str, Json]) -> int:
-        """Intern a model's identity."""
+    def model(self, identity: Mapping[str, Json]) -> tuple[int, Mapping[str, Json]]:
+        """Intern a model's identity as traces show it."""
+        key = repr(sorted(identity.items()))
         with self._lock:
-            return self._models.setdefault(repr(sorted(identity.items())), (len(self._models), dict(identity)))[0]
+            known = self._models.get(key)
+            if known is None:
+                known = self._models[key] = (len(self._models), public_identity(identity))
+            return known
+
+    def opened(self, id: int) -> OpenSpan:
+        """Give a span by its id."""
+        return self._spans[id]
 
     @property
     def count(self) -> int:
@@ -122,13 +131,24 @@ class OpenSpan:
     def id(self) -> int:
         return self._span.id
 
+    @property
+    def begun(self) -> Span:
+        """What was noted so far, but for events and what is known at the end."""
+        return self._span
+
+    @property
+    def prompt(self) -> tuple[tuple[Message, ...], tuple[Message, ...], Mapping[str, Json]] | None:
+        """What `request` noted, the model as traces show it; None before it."""
+        return self._prompt
+
     def request(
         self, prefix: tuple[Message, ...], suffix: tuple[Message, ...], identity: Mapping[str, Json]
     ) -> None:
         """Note the prompt (its common beginning, and the turns of this call) and the model that gets it."""
-        self._prompt = (prefix, suffix, identity)
+        model, shown = self._recorder.model(identity)
+        self._prompt = (prefix, suffix, shown)
         interned = self._recorder.prefix(prefix) if prefix else None
-        self._span = attrs.evolve(self._span, prefix=interned, suffix=suffix, model=self._recorder.model(identity))
+        self._span = attrs.evolve(self._span, prefix=interned, suffix=suffix, model=model)
 
     def exchange(self, response: LMResponse) -> None:
         """Note one answer of the provider."""
@@ -210,6 +230,12 @@ def span(component: str, inputs: Mapping[str, Any]) -> Iterator[OpenSpan | None]
     finally:
         _parent.reset(token)
         opened.close()
+
+
+def current_span() -> tuple[Recorder, OpenSpan | None] | None:
+    """Give the scope in force and the innermost open span of it; None where nothing records."""
+    recorder, parent = _recorder.get(), _parent.get()
+    return None if recorder is None else (recorder, None if parent is None else recorder.opened(parent))
 
 
 class Captured:
