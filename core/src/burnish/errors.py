@@ -229,6 +229,29 @@ class ModelRequestError(ModelError, ValueError):
     """The endpoint says that the request itself is wrong (another 4xx): never retried."""
 
 
+# --- replay: a test's; a program no longer asks what its traces recorded ----------------------------------------
+
+
+class PlaybackError(UsageError):
+    """A model call cannot be answered from recorded traces: `component` and `seq` say which call."""
+
+    def __init__(self, message: str, *, component: str | None = None, seq: int | None = None) -> None:
+        self.component, self.seq = component, seq
+        super().__init__(message)
+
+
+class PlaybackDivergedError(PlaybackError):
+    """A call asks for something else than was recorded: another prompt or another model."""
+
+
+class PlaybackIncompleteError(PlaybackError):
+    """The recorded call lacks its answer, or a part of its texts."""
+
+
+class PlaybackExhaustedError(PlaybackError):
+    """A call was not recorded at all."""
+
+
 # --- stores ----------------------------------------------------------------------------------------------------
 
 
