@@ -176,3 +176,21 @@ def test_the_matrix_is_a_table_of_last_records(recorded: list[tuple[int, int, fl
         )
         assert wins == view.wins(c)
     assert [c for c in range(rows) if view.wins(c)] == view.frontier()
+
+
+def test_what_is_dropped_is_unscored_again() -> None:
+    """One sample leaves its cell, the last one leaves it empty; keys play no part in equality (E36, E80)."""
+    matrix = ScoreMatrix(2)
+    matrix.record(0, 0, 0.25, key="a")
+    matrix.record(0, 0, 0.75, sample=1, key="b")
+    cell = matrix.cell(0, 0)
+    assert Cell({0: Eval(0.25), 1: Eval(0.75)}) == cell
+    assert cell is not None
+    assert {0: "a", 1: "b"} == cell.keys
+    matrix.drop(0, 0)
+    matrix.drop(0, 0)
+    assert [0.75, None] == matrix.row(0)
+    matrix.drop(0, 0, 1)
+    for outside in ((0, 1), (0, 9), (9, 0), (-1, 0)):
+        matrix.drop(*outside)
+    assert ((1, 2), [None, None]) == ((matrix.candidates, matrix.examples), matrix.row(0))

@@ -17,6 +17,8 @@ class Cell:
     """The samples of one candidate on one example, by sample index."""
 
     samples: Mapping[int, Eval]
+    keys: Mapping[int, str] = attrs.field(factory=dict, eq=False, repr=False)
+    """Keys of the rollouts that earned them, by sample index, as far as they are known."""
 
     @property
     def count(self) -> int:
@@ -78,8 +80,8 @@ class ScoreMatrix:
         while len(self._rows) < n:
             self._rows.append([])
 
-    def record(self, candidate: int, example: int, score: float | Eval, sample: int = 0) -> None:
-        """Put one score into a cell; the same sample again replaces what it held.
+    def record(self, candidate: int, example: int, score: float | Eval, sample: int = 0, key: str = "") -> None:
+        """Put one score into a cell; the same sample again replaces what it held. `key` is that of its rollout.
 
         Raises `UsageError` for a negative index or a score that is not finite; the matrix is then as it was.
         """
@@ -91,7 +93,17 @@ class ScoreMatrix:
         row = self._rows[candidate]
         row.extend([None] * (example + 1 - len(row)))
         old = row[example]
-        row[example] = Cell({sample: value} if old is None else {**old.samples, sample: value})
+        if old is None:
+            row[example] = Cell({sample: value}, {sample: key})
+        else:
+            row[example] = Cell({**old.samples, sample: value}, {**old.keys, sample: key})
+
+    def drop(self, candidate: int, example: int, sample: int = 0) -> None:
+        """Take one score out of its cell; an empty cell is None again. What is not there is passed over."""
+        cell = self.cell(candidate, example)
+        if cell is not None:
+            samples = {n: value for n, value in cell.samples.items() if n != sample}
+            self._rows[candidate][example] = Cell(samples, cell.keys) if samples else None
 
     def cell(self, candidate: int, example: int) -> Cell | None:
         """Give a cell; None where nothing is scored, also outside the matrix."""

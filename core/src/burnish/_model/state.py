@@ -65,7 +65,7 @@ class State:
         record = event.record
         tally_rollout(self._tally, event)
         if record.eval is not None and record.status.scored and event.split == "search":
-            self.matrix.record(event.candidate, event.example, record.eval, event.sample)
+            self.matrix.record(event.candidate, event.example, record.eval, event.sample, event.key)
 
 
 def tally_rollout(tally: Tally, event: RolloutLanded) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -58,6 +59,15 @@ class Answers:
         """Give the eval that is known under a key of the seed's recipe; None where there is none."""
         record = self._records.get(key)
         return None if record is None else record.eval
+
+    @property
+    def records(self) -> Mapping[str, RolloutRecord]:
+        """Every result that is known, by key."""
+        return MappingProxyType(self._records)
+
+    def restore(self, records: Mapping[str, RolloutRecord]) -> None:
+        """Take in results that another engine has known, by key."""
+        self._records.update(records)
 
     async def look_up(self, identities: Sequence[Identity], target: abc.Target, traces: bool) -> dict[str, Known]:
         """Give what is known, by key. With `traces`, a result stored without its trace does not count."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -28,6 +28,7 @@ from burnish._model.pareto import ParetoView
 from burnish._model.signed import method_like
 from burnish._runtime.answers import Answers
 from burnish._runtime.batch import Request
+from burnish._runtime.checkpoint import Restored, restore, write
 from burnish._runtime.codeprint import same_code
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.evaluator import Evaluator
@@ -76,6 +77,7 @@ class EvalEngine:
     def __init__(self, *args: Any, **parts: Any) -> None:
         self._evaluator = Evaluator(*args, **parts)
         self._targets: list[tuple[Any, abc.Target]] = []
+        self._restored: Restored | None = None
 
     def _target(self, program: Any) -> abc.Target:
         for known, target in self._targets:
@@ -83,6 +85,14 @@ class EvalEngine:
                 return target
         target = as_target(program)
         self._targets.append((program, target))
+        return target
+
+    def _met(self, program: Any, requests: Sequence[Request]) -> abc.Target:
+        target = self._target(program)
+        if self._restored is not None:
+            self._evaluator.check(target, requests)  # usage errors come before anything changes (E7)
+            self._restored.meet(target)
+            self._restored = None
         return target
 
     def _columns(self, subset: Sequence[int] | None) -> Sequence[int]:
@@ -106,15 +116,15 @@ class EvalEngine:
     ) -> EvalOutcome:
         """Evaluate several candidates in one fan-out; gives one evaluation each, in the order of the request."""
         columns = self._columns(subset)
-        return await self._evaluator.evaluate_many(self._target(module), [(index, columns) for index in candidates])
+        requests = [(index, columns) for index in candidates]
+        return await self._evaluator.evaluate_many(self._met(module, requests), requests)
 
     async def evaluate_gated(
         self, module: Any, candidate: int, minibatch: Sequence[int], threshold: float
     ) -> GateOutcome:
         """Evaluate on a minibatch; only a mean strictly above the threshold earns the full set (E45)."""
-        return await gated(
-            self._evaluator, self._target(module), candidate, minibatch, threshold, range(self.num_examples)
-        )
+        target = self._met(module, [(candidate, minibatch)])
+        return await gated(self._evaluator, target, candidate, minibatch, threshold, range(self.num_examples))
 
     def candidate(self, index: int) -> Candidate:
         """Give a registered candidate. Raises `UnknownIndexError`."""
@@ -139,6 +149,30 @@ class EvalEngine:
     def charge(self, metric_calls: int = 0, lm_calls: int = 0) -> None:
         """Book what the caller spent itself (reflection, a teacher); it is never refused (E16)."""
         self._evaluator.charge(Spend(metric_calls=metric_calls, lm_calls=lm_calls))
+
+    def checkpoint(self) -> str:
+        """Give candidates, scores, answers and spend as JSON text, for `resume` (E78). Traces are not in it.
+
+        At any time: a rollout that is under way is not in it either, but for the calls that it has paid for.
+        """
+        return write(self._evaluator)
+
+    @classmethod
+    def resume(
+        cls, examples: Iterable[Any], metric: Any, config: EngineConfig | None, checkpoint: str, **parts: Any
+    ) -> Self:
+        """Make an engine that goes on where another stood when it gave the `checkpoint`.
+
+        The examples must be the same, in order; `config` is taken as it is, so that budget and salt may change, and so
+        are `parts`, which are those of the engine itself (`cache`, `models`). Spend goes on from what was spent. Scores
+        of another metric, salt or failure score are left out of the matrix, and so are, when the first program is
+        evaluated, those of another program; a warning of the kind `checkpoint` names them.
+
+        Raises `StoreError` for a text that is damaged or of another version, `UsageError` for other examples.
+        """
+        engine = cls(examples, metric, config, **parts)
+        engine._restored = restore(engine._evaluator, checkpoint)
+        return engine
 
     @property
     def examples(self) -> list[Any]:

@@ -22,7 +22,7 @@ from burnish._runtime.answers import Answers
 from burnish._runtime.batch import Batch, Fit, Item, Request, leading_parts
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.dispatch import Dispatcher, Ending
-from burnish._runtime.identity import Identities
+from burnish._runtime.identity import Baseline, Identities
 from burnish._runtime.invoke import Invoker
 from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
@@ -146,7 +146,7 @@ class Evaluator:
         all rows have finished, with the outputs kept; `RunStoppedError` where going on is pointless; `lenient` leaves
         both as faults in the outcome. Cancelled, it ends what is in flight; what has landed stays.
         """
-        inputs = self._check(target, requests)
+        inputs = self.check(target, requests)
         taken = range(samples) if isinstance(samples, int) else samples
         batch = self._batch(target, requests, taken, by_row=fit == "rows")
         await self._look_up(batch, target, traces)
@@ -168,7 +168,7 @@ class Evaluator:
         await self.flush()
         return BudgetExhausted(needed=needed, cap=ending.cap, partial=evaluations or None)
 
-    def _check(self, target: abc.Target, requests: Sequence[Request]) -> dict[int, dict[str, Any]]:
+    def check(self, target: abc.Target, requests: Sequence[Request]) -> dict[int, dict[str, Any]]:
         """Refuse what cannot work, before anything is spent; gives the program's inputs by column."""
         candidates = [self.candidate(index) for index, _ in requests]
         columns = dict.fromkeys(column for _, wanted in requests for column in wanted)
@@ -179,10 +179,14 @@ class Evaluator:
             check_candidate(target, candidate)
         return {column: inputs_of(self.examples[column], column, target.inputs) for column in columns}
 
-    def _batch(self, target: abc.Target, requests: Sequence[Request], samples: range, *, by_row: bool) -> Batch:
+    def baselines(self, target: abc.Target, samples: Iterable[int]) -> list[Baseline]:
+        """Give what decides a program's results beside candidate and example, one a sample index."""
         models = {**current_models(), **self.models}
         program = self._dispatcher.fingerprint_of(target)
-        baselines = [self._identities.baseline(target, program, models, sample) for sample in samples]
+        return [self._identities.baseline(target, program, models, sample) for sample in samples]
+
+    def _batch(self, target: abc.Target, requests: Sequence[Request], samples: range, *, by_row: bool) -> Batch:
+        baselines = self.baselines(target, samples)
         batch = Batch(requests, samples, by_row=by_row)
         for index, columns in requests:
             for column in columns:

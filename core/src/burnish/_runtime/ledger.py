@@ -60,7 +60,8 @@ class Ledger:
     @property
     def spend(self) -> Spend:
         """Everything settled so far, with the seconds that the run has taken."""
-        return attrs.evolve(self._spent.spend, seconds=self._clock() - self._began)
+        spent = self._spent.spend
+        return attrs.evolve(spent, seconds=spent.seconds + self._clock() - self._began)
 
     @property
     def rations(self) -> bool:
