@@ -25,16 +25,31 @@ def host() -> ModuleType:
 
 
 def test_the_file_is_what_the_builder_makes() -> None:
-    """Three nodes; in Python they take four lines, wired by name."""
+    """Three nodes, wired by name."""
+    seine = {"question": "On which river does Paris stand?"}
+    spider = {"question": "How many legs does a spider have?"}
+    drafts = [{"draft": "Paris stands on the Seine."}, {"draft": "A spider has eight legs."}]
     built = ir.program(
         "question -> answer",
         ir.Hole("search", "question -> context", impl="host:search"),
-        ir.Predict("draft", "question, context -> draft", instruction="Answer the question from the context."),
+        ir.Predict(
+            "draft",
+            "question, context -> draft",
+            instruction="Answer the question from the context.",
+            demos=[
+                ir.DemoRow({**seine, "context": "The Seine: The Seine flows through Paris."}, drafts[0]),
+                ir.DemoRow({**spider, "context": "Spiders: A spider has eight legs and spins silk."}, drafts[1]),
+            ],
+        ),
         ir.Retry(
             ir.Predict(
                 "refine",
                 "question, draft -> answer",
                 instruction="Write the answer alone: one word, name or number.",
+                demos=[
+                    ir.DemoRow({**seine, **drafts[0]}, {"answer": "Seine"}),
+                    ir.DemoRow({**spider, **drafts[1]}, {"answer": "eight"}),
+                ],
             )
         ),
         name="retrieve",
@@ -44,7 +59,7 @@ def test_the_file_is_what_the_builder_makes() -> None:
 
 
 def test_every_answer_can_be_found() -> None:
-    """The passages that a question finds hold its answer; questions are told apart."""
+    """The passage that a question finds holds its answer; questions are told apart."""
     search = host().search
     rows = [json.loads(line) for line in (EXAMPLE / "rows.jsonl").read_text("utf-8").splitlines()]
     assert [] == [row for row in rows if row["answer"].casefold() not in search(row["question"]).casefold()]
