@@ -256,6 +256,24 @@ async def test_a_checkpoint_amid_an_evaluation_holds_what_landed() -> None:
         assert list(range(landed, 4)) == sorted(program.ran)
 
 
+async def test_a_call_that_is_paid_for_is_never_lost() -> None:
+    """E80: a rollout that is under way is not in the checkpoint, but what its calls have cost already is spent."""
+    model, taken = ScriptedModel(lambda request: "0.5", name="task"), []
+    engine = EvalEngine(rows(2), as_said, EngineConfig(concurrency=1))
+
+    async def act(q: Any, instruction: str) -> Any:
+        reply = (await b.call_model(model, ask("hello"))).text
+        taken.append((engine.checkpoint(), engine.spend.requests))
+        return reply
+
+    await engine.evaluate(Ambient(act), engine.register(b.Candidate()))
+    found = [EvalEngine.resume(rows(2), as_said, None, text) for text, _ in taken]
+    assert [0, 1] == [requests for _, requests in taken], "the engine itself books calls with their rollout"
+    assert [(1, 0), (2, 1)] == [(each.spend.requests, each.spend.metric_calls) for each in found]
+    for each in found:
+        idle(each)
+
+
 async def test_the_answers_are_records_of_a_rollout_cache() -> None:
     """E31, E35: each entry under `cache` is a record as a `RolloutCache` takes it, under the seed's key."""
     engine = await filled(Ambient(echo))

@@ -37,7 +37,10 @@ class ProgramEvalEngine(burnish.EvalEngine):
         return index
 
     def candidate(self, index: int) -> Any:
-        """Give a registered overlay, as it was given. Raises `UnknownIndexError`."""
+        """Give a registered overlay, as it was given; after `resume` its candidate, until it is given anew.
+
+        Raises `UnknownIndexError`.
+        """
         registered = super().candidate(index)
         return self._overlays.get(index, registered)
 
