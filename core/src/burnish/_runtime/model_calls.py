@@ -100,8 +100,12 @@ def backoff(error: ModelError, attempt: int, key: str) -> float:
     return float(min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt) * (0.75 + 0.5 * spread))
 
 
-async def call_model(model: Any, request: LMRequest, *, role: str | None = None) -> LMResponse:
+async def call_model(
+    model: Any, request: LMRequest, *, role: str | None = None, admit: Callable[[], None] | None = None
+) -> LMResponse:
     """Ask a model once, with its retries; each attempt is reserved in the run's ledger before it starts.
+
+    `admit` is called before a call that no replay answers; what it raises is raised instead.
 
     Inside a rollout the calls are booked on it. Raises a `ModelError` when the attempts are used up or cannot help,
     `BudgetExceededError` when a cap leaves no room, `UsageError` after the first answer without a price under a cap in
@@ -115,6 +119,8 @@ async def call_model(model: Any, request: LMRequest, *, role: str | None = None)
     answer = played(model)
     if answer is not None:
         return await _replayed(answer, account)
+    if admit is not None:
+        admit()
     limiter = _limits(account).of(model.limits)
     attempt, waited = 0, 0.0
     while True:

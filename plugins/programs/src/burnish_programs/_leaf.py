@@ -52,6 +52,24 @@ class CallMeter(Protocol):
     def record_usage(self, usage: Usage) -> None: ...
 
 
+@attrs.define(eq=False)
+class _Admission:
+    """One call before a meter."""
+
+    meter: CallMeter
+    at: str
+    live: bool = False
+
+    def __call__(self) -> None:
+        self.meter.reserve(self.at)
+        self.live = True
+
+    def record(self, usage: Usage) -> None:
+        """Tell the usage of a call that was made, rather than replayed."""
+        if self.live:
+            self.meter.record_usage(usage)
+
+
 class Asked(NamedTuple):
     """What one call of a predictor gave."""
 
@@ -232,7 +250,8 @@ class Leaf(ABC):
     ) -> Asked:
         """Render, ask `model` and parse, as one span; `more` are turns after those of the call.
 
-        A `meter` is asked before the call and told its usage after it; what it raises ends the span.
+        A `meter` is asked before a call that no replay answers, and told its usage after it; what it raises ends the
+        span.
         """
         text, shared = self._rendered(force.overlay)
         prefix, suffix = shared.without(force.source), self.render_call(text, inputs) + more
@@ -241,11 +260,10 @@ class Leaf(ABC):
             if span is not None:
                 identity = burnish.as_model(model).identity
                 span.request(prefix, suffix, {**identity, **self.settings.sampling})
-            if meter is not None:
-                meter.reserve(force.name)
-            response = await burnish.call_model(model, request, role=self.settings.role)
-            if meter is not None:
-                meter.record_usage(response.usage)
+            admission = None if meter is None else _Admission(meter, force.name)
+            response = await burnish.call_model(model, request, role=self.settings.role, admit=admission)
+            if admission is not None:
+                admission.record(response.usage)
             if span is not None:
                 span.exchange(response)
             outputs = self.parse(response, shared)

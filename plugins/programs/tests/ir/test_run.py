@@ -10,7 +10,7 @@ import trio.testing
 
 import burnish
 from burnish import errors
-from burnish.testing import ScriptedModel
+from burnish.testing import ScriptedModel, replay
 from burnish_programs import Module, Predict, models
 from burnish_programs.ir._env import RuntimeEnv
 from burnish_programs.ir._errors import BaseMismatchError
@@ -365,6 +365,18 @@ async def test_no_retry_after_a_refused_call() -> None:
     with models(task=model), pytest.raises(RunBudgetError):
         await Interpreter(retried(max_attempts=5)).run({"question": "?"}, budget=Budget(max_lm_calls=1))
     assert 1 == model.calls
+
+
+async def test_a_replayed_call_takes_no_budget() -> None:
+    """A call that a recorded trace answers is neither reserved nor booked; a live one after it is."""
+    model = ScriptedModel(lambda request: "draft: d\nanswer: a")
+    interpreter = Interpreter(draft_and_refine())
+    with models(task=model):
+        output, trace = await traced(interpreter, {"question": "?"})
+        meter = BudgetMeter(Budget(max_lm_calls=0, max_tokens=0))
+        with replay(trace) as replaying:
+            assert output == await interpreter.run({"question": "?"}, budget=meter)
+    assert (2, 2, 0, 0) == (replaying.report.served, model.calls, meter.lm_calls, meter.tokens)
 
 
 # --- what the environment gives --------------------------------------------------------------------------------
