@@ -146,7 +146,7 @@ def test_every_fault_is_named_at_once_with_its_line(tmp_path: Path) -> None:
         ('inputs = ["q"]', 'inputs = ["q", "q"]', "each once"),
         ('inputs = ["q"]', 'inputs = ["q"]\nlabels = ["q"]', "`q` is an input too"),
         ('inputs = ["q"]', "", "data.inputs: is missing"),
-        ('signature = "q -> a"', "", "program: needs exactly one of `signature`, `prompt` and `use`"),
+        ('signature = "q -> a"', "", "program: needs exactly one of `signature`, `prompt`, `program` and `use`"),
         ('signature = "q -> a"', 'signature = "q -> a"\nprompt = "p.md"', "here are `signature` and `prompt`"),
         ('signature = "q -> a"', 'use = "module:"', "program.use: 'module:' is not of the form `module:attribute`"),
         ('signature = "q -> a"', "use = 3", "program.use: expected text, got 3 (a whole number)"),

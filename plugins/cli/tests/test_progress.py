@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from burnish import Budget, Candidate, Eval, RoleSpend, RolloutRecord, RolloutStatus
-from burnish._model.events import CallLanded, CandidateRegistered, Refused, RolloutLanded, RunEnded, Source, Warned
+from burnish._model.events import CallLanded, CandidateRegistered, RolloutLanded, RunEnded, Source, Told, Warned
 from burnish._model.lm import Usage
 from burnish_cli import text
 from burnish_cli.progress import open_progress
@@ -199,8 +199,8 @@ def test_plain_lines_are_few(clock: Clock) -> None:
             clock.now += 0.5
             view.feed(landed(0, step, 0.25))
             view.tick()
-        view.feed(Refused(needed=3, cap="max_metric_calls"))
-        view.feed(Refused(needed=2, cap="max_metric_calls"))
+        view.feed(Told(step="a", needed=3, cap="max_metric_calls"))
+        view.feed(Told(step="b", needed=2, cap="max_metric_calls"))
         view.feed(RunEnded(stop_reason="budget: max_metric_calls"))
     clock.now += 60
     view.tick()

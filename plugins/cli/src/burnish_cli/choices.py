@@ -19,8 +19,9 @@ def impossible_labels(target: Target, splits: Splits) -> Iterator[str]:
 
 
 def _choices(program: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Give the outputs with choices of a signature's or prompt's program; of others nobody knows them."""
-    outputs = getattr(getattr(program, "signature", None), "outputs", None) or [getattr(program, "output", None)]
+    """Give the outputs with choices of a signature's, a prompt's or a file's program; of others nobody knows them."""
+    signature = getattr(program, "signature", None) or getattr(program, "sig", None)
+    outputs = getattr(signature, "outputs", None) or [getattr(program, "output", None)]
     for field in outputs:
         values = getattr(getattr(field, "type", None), "values", None)
         if isinstance(values, tuple):

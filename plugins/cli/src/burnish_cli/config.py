@@ -71,7 +71,7 @@ class DataConfig:
 
 @attrs.frozen(kw_only=True)
 class ProgramConfig:
-    """The program to tune in the words of `burnish_programs`: exactly one of `signature`, `prompt` and `use`."""
+    """The program to tune in the words of `burnish_programs`: exactly one of its four forms."""
 
     signature: str | None = None
     """`"question -> answer: float"`: one predictor."""
@@ -81,6 +81,8 @@ class ProgramConfig:
     """Path of a text with `{{name}}` where a row's value goes."""
     output: str | None = None
     """Of the prompt: the field that the reply becomes; None: the one label."""
+    program: str | None = None
+    """Path of a program file; the models that it names are those of `[models]`."""
     use: str | None = None
     """`module:attribute`, imported when a run is planned or started. The name of a target is a `Component`."""
 
@@ -188,10 +190,10 @@ def _size(name: str, size: Size, splitting: bool) -> Iterator[Problem]:
 
 
 def _program(program: ProgramConfig) -> Iterator[Problem]:
-    forms = [name for name in ("signature", "prompt", "use") if getattr(program, name) is not None]
+    forms = [name for name in ("signature", "prompt", "program", "use") if getattr(program, name) is not None]
     if len(forms) != 1:
         have = f"; here are {' and '.join(f'`{f}`' for f in forms)}" if forms else ""
-        yield ("program",), f"needs exactly one of `signature`, `prompt` and `use`{have}"
+        yield ("program",), f"needs exactly one of `signature`, `prompt`, `program` and `use`{have}"
     if program.instruction is not None and "signature" not in forms:
         yield ("program", "instruction"), "belongs to a `signature`"
     if program.output is not None and "prompt" not in forms:

@@ -13,12 +13,12 @@ import attrs
 import trio
 
 from burnish import Environment, Parameter, PluginManager, Use, as_target
-from burnish.abc import Metering, Strategy
+from burnish.abc import Metering, Strategy, Target
 from burnish.errors import StoreError, UsageError
 from burnish_cli.choices import impossible_labels
 from burnish_cli.config import Component, Config, ProgramConfig, is_name
 from burnish_cli.data import DataFileError, read_text
-from burnish_cli.references import BadReferenceError, find_reference, load_reference
+from burnish_cli.references import BadReferenceError, find_reference, load_reference, look_beside
 from burnish_cli.result import Command
 from burnish_cli.split import Splits, load_splits
 
@@ -64,9 +64,11 @@ def prepare(
     plugins, env = PluginManager(variables=os.environ), Environment(base_dir=config.base_dir, variables=os.environ)
     parts = _Parts(plugins, config.base_dir, file)
     splits = load_splits(config)
+    look_beside(config.base_dir)
     program: Use = parts.get("target", target_of(config), "program")
     with _blamed(config):
         looks = trio.run(_look, plugins, program, env, splits)
+    _check_models(config, program, looks.parameters)
     return Job(
         config=config,
         file=file,
@@ -132,6 +134,9 @@ def target_of(config: Config) -> Component:
         read_text(config.resolve(program.prompt))
         options["prompt"] = str(Path(program.prompt).expanduser())
         options["output"] = program.output or _only_label(config)
+    if program.program is not None:
+        read_text(config.resolve(program.program))
+        options["program"] = str(Path(program.program).expanduser())
     return Component(use="programs", options=options)
 
 
@@ -147,9 +152,22 @@ class _Looks:
 async def _look(plugins: PluginManager, program: Use, env: Environment, splits: Splits) -> _Looks:
     """Open the program, and close it again: a run has one of its own."""
     async with plugins.open("target", program.name, program.options, env) as opened:
-        target = as_target(opened)
+        # Whether it is a target is not asked of what looks like one: that would ask for its fingerprint, and so import
+        # what a program file names.
+        target: Target = opened if hasattr(type(opened), "parameters") else as_target(opened)
         notes = tuple(impossible_labels(target, splits))
         return _Looks(parameters=dict(target.parameters()), metering=target.metering, notes=notes)
+
+
+def _check_models(config: Config, program: Use, parameters: Mapping[str, Parameter]) -> None:
+    """Refuse a program file that names a model which there is no table for: the task's would answer without a word."""
+    if program.name != "programs" or "program" not in program.options:
+        return
+    named = dict.fromkeys(name for parameter in parameters.values() for name in parameter.values.get("model", ()))
+    missing = [str(name) for name in named if name not in config.models]
+    if missing:
+        listed, tables = ", ".join(f"`{n}`" for n in missing), ", ".join(f"`[models.{n}]`" for n in missing)
+        raise UsageError(f"models: {program.options['program']} names {listed}; say with {tables} which that is")
 
 
 @contextmanager

@@ -33,9 +33,7 @@ def find_reference(reference: str, base_dir: Path, *, where: str) -> Any:
     Raises `BadReferenceError` where module or attribute is missing, the module fails, or the object is neither one of
     burnish nor a function marked with `@burnish.exposed`: a configuration may not call whatever can be imported.
     """
-    directory = str(base_dir.resolve())
-    if directory not in sys.path:
-        sys.path.insert(0, directory)
+    look_beside(base_dir)
     try:
         value = load_attribute(reference)
     except ConfigError as error:
@@ -44,6 +42,13 @@ def find_reference(reference: str, base_dir: Path, *, where: str) -> Any:
         why = "is neither an object of burnish nor a marked function; put `@burnish.exposed` above it if it is meant"
         raise BadReferenceError(where, reference, f"`{reference}` {why}")
     return value
+
+
+def look_beside(base_dir: Path) -> None:
+    """Have modules of a directory found, before any others."""
+    directory = str(base_dir.resolve())
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
 
 
 def _is_meant(value: Any) -> bool:

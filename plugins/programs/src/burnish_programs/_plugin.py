@@ -18,7 +18,7 @@ from burnish_programs._use import load_program
 
 @attrs.frozen(kw_only=True)
 class ProgramOptions:
-    """A program described in a configuration: exactly one of `signature`, `prompt` and `use`."""
+    """A program described in a configuration: exactly one of `signature`, `prompt`, `program`, `use`."""
 
     signature: str | None = None
     """`"question, context -> answer: float"`: one predictor."""
@@ -30,6 +30,10 @@ class ProgramOptions:
     """Path of a text with `{{name}}` where a row's value goes."""
     output: str | None = None
     """Of the prompt: the output's name, or `name: type`; None: `output`."""
+    program: str | None = None
+    """Path of a program file (`burnish_programs.ir`), TOML or JSON. The models that it names are the run's by role."""
+    grant: tuple[str, ...] = ()
+    """Capabilities that the program file's holes may use."""
     use: str | None = None
     """`module:attribute`, imported when the program is opened."""
     name: str | None = None
@@ -43,24 +47,30 @@ class ProgramOptions:
 _BELONGS = {
     "signature": ("instruction", "cot", "name", "max_tokens", "temperature"),
     "prompt": ("output", "name", "max_tokens", "temperature"),
+    "program": ("grant",),
     "use": (),
 }
 
 
 def make_program(options: ProgramOptions, env: abc.Environment) -> abc.Target:
     """Give the target that the options describe. Raises `UsageError`, mostly as `ConfigError`."""
-    given = {field.name: getattr(options, field.name) for field in attrs.fields(ProgramOptions)}
-    given = {name: value for name, value in given.items() if value is not None and value is not False}
+    fields = attrs.fields(ProgramOptions)
+    given = {f.name: getattr(options, f.name) for f in fields if getattr(options, f.name) is not f.default}
     forms = [form for form in _BELONGS if form in given]
     if len(forms) != 1:
         have = " and ".join(f"`{form}`" for form in forms) or "none"
-        raise ConfigError(f"a program is given by exactly one of `signature`, `prompt` and `use`; here is {have}")
+        known = ", ".join(f"`{form}`" for form in _BELONGS)
+        raise ConfigError(f"a program is given by exactly one of {known}; here is {have}")
     form = given.pop(forms[0])
     stray = [name for name in given if name not in _BELONGS[forms[0]]]
     if stray:
         raise ConfigError(f"{', '.join(f'`{name}`' for name in stray)} does not belong to a program with `{forms[0]}`")
     if forms[0] == "use":
         return load_program(form)
+    if forms[0] == "program":
+        from burnish_programs._program_file import ProgramFileTarget  # nobody else needs the IR
+
+        return ProgramFileTarget(env.base_dir / form, **given)
     if forms[0] == "prompt":
         return ModuleTarget(PromptFile(env.base_dir / form, **given))
     kind = ChainOfThought if given.pop("cot", False) else Predict
@@ -81,6 +91,6 @@ def burnish_targets() -> Iterable[burnish.Spec[abc.Target]]:
             name="programs",
             open=open_program,
             options=ProgramOptions,
-            summary="A signature, a prompt file, or a program of your own as module:attribute.",
+            summary="A signature, a prompt file, a program file, or a program of your own as module:attribute.",
         )
     ]
