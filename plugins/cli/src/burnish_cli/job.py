@@ -1,4 +1,4 @@
-"""From a configuration to what a run takes: rows, program and components. Nothing is spent here."""
+"""From a configuration to what a run takes: rows, program, components and directory. Nothing is spent here."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import trio
 
-from burnish import Environment, Parameter, PluginManager, Use, as_target
-from burnish.abc import Metering, Strategy, Target
+from burnish import Environment, Parameter, PluginManager, Use
+from burnish.abc import Metering, Strategy
 from burnish.errors import StoreError, UsageError
-from burnish_cli.choices import impossible_labels
-from burnish_cli.config import Component, Config, ProgramConfig, is_name
-from burnish_cli.data import DataFileError, read_text
-from burnish_cli.references import BadReferenceError, find_reference, load_reference, look_beside
+from burnish_cli.config import Component, Config, is_name
+from burnish_cli.program import look_at, target_of
+from burnish_cli.references import load_reference, look_beside
 from burnish_cli.result import Command
 from burnish_cli.split import Splits, load_splits
 
@@ -66,9 +64,7 @@ def prepare(
     splits = load_splits(config)
     look_beside(config.base_dir)
     program: Use = parts.get("target", target_of(config), "program")
-    with _blamed(config):
-        looks = trio.run(_look, plugins, program, env, splits)
-    _check_models(config, program, looks.parameters)
+    looks = look_at(program, config, plugins, env, splits)
     return Job(
         config=config,
         file=file,
@@ -117,78 +113,6 @@ class _Parts:
         if component is None:
             return Use("sqlite", path=SHARED_CACHE)
         return None if component.use == "none" else self.get("cache", component, "cache")
-
-
-# --- the program -------------------------------------------------------------------------------------------------
-
-
-def target_of(config: Config) -> Component:
-    """Give the target that the program is, with its options. Raises configuration errors naming key or file."""
-    program = config.program
-    if isinstance(program, Component):
-        return program
-    options = {name: value for name, value in attrs.asdict(program).items() if value is not None}
-    if program.use is not None:
-        find_reference(program.use, config.base_dir, where="program.use")
-    if program.prompt is not None:
-        read_text(config.resolve(program.prompt))
-        options["prompt"] = str(Path(program.prompt).expanduser())
-        options["output"] = program.output or _only_label(config)
-    if program.program is not None:
-        read_text(config.resolve(program.program))
-        options["program"] = str(Path(program.program).expanduser())
-    return Component(use="programs", options=options)
-
-
-@attrs.frozen(kw_only=True)
-class _Looks:
-    """What is to be known of a program beforehand."""
-
-    parameters: Mapping[str, Parameter]
-    metering: Metering
-    notes: tuple[str, ...]
-
-
-async def _look(plugins: PluginManager, program: Use, env: Environment, splits: Splits) -> _Looks:
-    """Open the program, and close it again: a run has one of its own."""
-    async with plugins.open("target", program.name, program.options, env) as opened:
-        # Whether it is a target is not asked of what looks like one: that would ask for its fingerprint, and so import
-        # what a program file names.
-        target: Target = opened if hasattr(type(opened), "parameters") else as_target(opened)
-        notes = tuple(impossible_labels(target, splits))
-        return _Looks(parameters=dict(target.parameters()), metering=target.metering, notes=notes)
-
-
-def _check_models(config: Config, program: Use, parameters: Mapping[str, Parameter]) -> None:
-    """Refuse a program file that names a model which there is no table for: the task's would answer without a word."""
-    if program.name != "programs" or "program" not in program.options:
-        return
-    named = dict.fromkeys(name for parameter in parameters.values() for name in parameter.values.get("model", ()))
-    missing = [str(name) for name in named if name not in config.models]
-    if missing:
-        listed, tables = ", ".join(f"`{n}`" for n in missing), ", ".join(f"`[models.{n}]`" for n in missing)
-        raise UsageError(f"models: {program.options['program']} names {listed}; say with {tables} which that is")
-
-
-@contextmanager
-def _blamed(config: Config) -> Iterator[None]:
-    """Name the file or the key that what is wrong with a program comes from."""
-    program = config.program
-    try:
-        yield
-    except UsageError as error:
-        if isinstance(program, ProgramConfig) and program.prompt is not None:
-            raise DataFileError(config.resolve(program.prompt), str(error)) from None
-        if isinstance(program, ProgramConfig) and program.use is not None:
-            raise BadReferenceError("program.use", program.use, str(error)) from error.__cause__
-        raise
-
-
-def _only_label(config: Config) -> str:
-    labels = list(config.data.labels)
-    if len(labels) != 1:
-        raise UsageError(f"program.output: say which field the reply is; `data.labels` names {len(labels)} of them")
-    return labels[0]
 
 
 # --- run directories ---------------------------------------------------------------------------------------------
