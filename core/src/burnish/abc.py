@@ -139,13 +139,23 @@ class Model(Protocol):
 
 # --- cache (stable) ------------------------------------------------------------------------------------------
 
+TRACE_KEY = ":trace"
+"""How the key of a rollout's trace ends, after that of the rollout: what a cache that makes room may drop first."""
+PREFIX_KEY = "prefix:"
+"""How the key of a prompt's beginning begins, which the traces of many rollouts refer to; then its fingerprint."""
+
+
+def is_rollout(key: str) -> bool:
+    """Say whether a cache's key is a rollout's own, not that of a part."""
+    return not (key.endswith(TRACE_KEY) or key.startswith(PREFIX_KEY))
+
 
 @attrs.frozen(kw_only=True)
 class CacheRecord:
     """One stored rollout: text under a key."""
 
     key: str
-    """`baseline:candidate:example:salt`, each 16 hex digits (seed 000)."""
+    """`baseline:candidate:example:salt`, each 16 hex digits (seed 000); what belongs to a rollout has other forms."""
     check: str
     """128-bit fingerprint of everything that the key stands for; a record with another one is not an answer."""
     body: str
@@ -170,7 +180,7 @@ class CachePut:
 
 @runtime_checkable
 class Cache(Protocol):
-    """Keeps rollouts between runs. It may forget; it may never invent, mix up or tear.
+    """Keeps rollouts between runs. It may forget, traces first; it may never invent, mix up or tear.
 
     `get_many` returns the records it has, by key; a damaged record counts as absent. `put_many` is atomic; the last
     writer of a key wins. Both reach a checkpoint. Capabilities: `persistent` (survives the process), `shared` (several

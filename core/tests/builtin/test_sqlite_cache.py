@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import sqlite3
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +19,7 @@ from structlog.testing import capture_logs
 
 from burnish import abc
 from burnish._builtin import _sqlite_file
+from burnish._builtin._sqlite_writer import digest
 from burnish._builtin.sqlite import SqliteCache, SqliteOptions, open_sqlite
 from burnish._runtime.run_store import open_run_store
 from burnish.errors import ConfigError, StoreError, UsageError
@@ -324,3 +328,58 @@ async def test_a_run_store_is_no_damaged_cache(tmp_path: Path) -> None:
         line["event"].split(";")[0].partition("run.db ")[2] for line in logs if line["log_level"] == "warning"
     ]
     assert before == (tmp_path / "run.db").read_bytes()
+
+
+def trace_of(n: int, size: int = 4000) -> abc.CacheRecord:
+    """Make the record of a trace that no compression makes small."""
+    body = random.Random(n).randbytes(size).hex()
+    return abc.CacheRecord(key=key(n) + abc.TRACE_KEY, check="0" * 32, body=body, created=1000.0 + n)
+
+
+def used(path: Path) -> int:
+    """Count the bytes of traces in a file."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT LENGTH(body) FROM rollout WHERE key LIKE '%:trace'").fetchall()
+    return sum(size for (size,) in rows)
+
+
+async def test_the_oldest_traces_make_room(tmp_path: Path) -> None:
+    """Beyond `max_trace_bytes` the oldest traces go, whoever wrote them; every score stays."""
+    options = SqliteOptions(max_trace_bytes=50_000)
+    for start in (0, 20):
+        async with open_sqlite(options, env(tmp_path)) as cache:
+            for n in range(start, start + 20):
+                await cache.put_many(abc.CachePut(records=(record(n), trace_of(n))))
+            assert start + 20 == await found(cache, start + 20)
+            keys = tuple(key(n) + abc.TRACE_KEY for n in range(40))
+            left = sorted(await cache.get_many(abc.CacheGet(keys=keys)))
+    assert left == sorted(keys[40 - len(left) :])
+    assert 40_000 < used(cache.path) <= 50_000 + 50_000 // 16
+    with pytest.raises(ConfigError, match=r"max_trace_bytes of cache\.sqlite must be above 0"):
+        SqliteOptions(max_trace_bytes=0)
+
+
+@pytest.mark.parametrize("body", ["x" * 1024, "x" * 1025, "é\ud800" * 9000, "\x00" * 70_000], ids=len)
+async def test_long_bodies_are_packed(body: str, tmp_path: Path) -> None:
+    """From 1 KiB on a body is compressed in the file and reads as it was; one that is short stands as it is."""
+    entry = attrs.evolve(record(0), body=body)
+    async with open_sqlite(None, env(tmp_path)) as cache:
+        await cache.put_many(abc.CachePut(records=(entry,)))
+        assert {entry.key: entry} == await cache.get_many(abc.CacheGet(keys=(entry.key,)))
+    with contextlib.closing(sqlite3.connect(cache.path)) as connection:
+        (size,) = connection.execute("SELECT LENGTH(body) FROM rollout").fetchone()
+    assert (size == 1024) if len(body) == 1024 else (size < len(body) // 10)
+
+
+async def test_a_file_from_before_packing_is_read(tmp_path: Path) -> None:
+    """Bodies that an earlier version wrote, without an index of traces, are answers as before."""
+    entry = attrs.evolve(record(0), body="{" + " " * 5000 + "}")
+    path = await fill(tmp_path, 1)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        raw = entry.body.encode()
+        stamp = digest(entry.key.encode(), entry.check.encode(), raw, entry.created)
+        connection.execute("UPDATE rollout SET body = ?, digest = ?", (raw, stamp))
+        connection.execute("DROP INDEX traces")
+    async with open_sqlite(None, env(tmp_path)) as cache:
+        assert path == cache.path
+        assert {entry.key: entry} == await cache.get_many(abc.CacheGet(keys=(entry.key,)))

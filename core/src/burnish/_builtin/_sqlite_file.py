@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from burnish._runtime.files import CACHE_ID, RUN_STORE_ID
 from burnish._runtime.log import Log
+from burnish.abc import TRACE_KEY
 from burnish.errors import StoreError
 
 T = TypeVar("T")
@@ -35,6 +36,9 @@ CREATE TABLE rollout (
     key TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, body BLOB NOT NULL, created REAL NOT NULL, digest BLOB NOT NULL
 )
 """
+IS_TRACE = f"substr(key, -{len(TRACE_KEY)}) = '{TRACE_KEY}'"
+"""Whether a row is a trace; always written so, as SQLite uses an index for just the condition it was made with."""
+_TRACES = f"CREATE INDEX IF NOT EXISTS traces ON rollout (created, LENGTH(body)) WHERE {IS_TRACE}"
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 
@@ -236,6 +240,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         if code_of(error) != sqlite3.SQLITE_ERROR:
             raise
         raise UnusableFileError(f"is damaged ({error})") from error
+    patiently(lambda: connection.execute(_TRACES))
     if path.stat().st_size <= CHECKED_BYTES:
         verdict = patiently(lambda: connection.execute("PRAGMA quick_check(1)").fetchone()[0])
         if verdict != "ok":

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from burnish._builtin._sqlite_file import Database, is_damage, patiently, store_error
-from burnish._builtin._sqlite_writer import digest
+from burnish._builtin._sqlite_writer import digest, unpack
 from burnish._runtime.log import Log
 from burnish.abc import CacheRecord
 from burnish.errors import UsageError
@@ -122,5 +123,8 @@ def _record(row: RawRow) -> CacheRecord | None:
         return None
     if not isinstance(created, float) or digest(key, check, body, created) != stored:
         return None
-    text = body.decode("utf-8", "surrogatepass")
+    try:
+        text = unpack(body).decode("utf-8", "surrogatepass")
+    except (zlib.error, UnicodeDecodeError):  # of a burnish that packs otherwise
+        return None
     return CacheRecord(key=key.decode(), check=check.decode(), body=text, created=created)

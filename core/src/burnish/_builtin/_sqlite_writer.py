@@ -7,14 +7,15 @@ import queue
 import sqlite3
 import struct
 import threading
+import zlib
 from collections.abc import Sequence
 from typing import TypeAlias
 
 import trio
 import xxhash
 
-from burnish._builtin._sqlite_file import Database, is_damage, patiently, store_error
-from burnish.abc import CacheRecord
+from burnish._builtin._sqlite_file import IS_TRACE, Database, is_damage, patiently, store_error
+from burnish.abc import TRACE_KEY, CacheRecord
 from burnish.errors import BurnishError, InternalError, UsageError
 
 Row: TypeAlias = tuple[str, str, bytes, float, bytes]
@@ -28,10 +29,36 @@ ON CONFLICT (key) DO UPDATE SET
     fingerprint = excluded.fingerprint, body = excluded.body, created = excluded.created, digest = excluded.digest
 """
 
+_TRACE_BYTES = f"SELECT COALESCE(SUM(LENGTH(body)), 0) FROM rollout WHERE {IS_TRACE}"
+_DROP_OLDEST = f"""
+DELETE FROM rollout WHERE rowid IN (
+    SELECT rowid FROM (
+        SELECT rowid, SUM(LENGTH(body)) OVER (ORDER BY created DESC, rowid DESC) AS bytes FROM rollout WHERE {IS_TRACE}
+    ) WHERE bytes > ?
+)
+"""
+_PACKED = b"\xff"
+"""How a compressed body begins: no text in UTF-8 does."""
+_SMALL = 1024
+"""Bytes up to which a body is left as it is: most are records without their traces, read again and again."""
+
 
 def encode(text: str) -> bytes:
     """Give the bytes of a text. Models do send half a surrogate pair; it must not cost the rollout."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def pack(body: bytes) -> bytes:
+    """Compress a body where that makes it smaller."""
+    if len(body) <= _SMALL:
+        return body
+    packed = _PACKED + zlib.compress(body, 1)
+    return packed if len(packed) < len(body) else body
+
+
+def unpack(body: bytes) -> bytes:
+    """Give the body that was packed. Raises `zlib.error` for what `pack` has not made."""
+    return zlib.decompress(body[1:]) if body.startswith(_PACKED) else body
 
 
 def digest(key: bytes, check: bytes, body: bytes, created: float) -> bytes:
@@ -65,10 +92,17 @@ class Batch:
 
 
 class Writer:
-    """Commits batches, in order, until `stop`; each batch is in one commit, so that it is never torn."""
+    """Commits batches, in order, until `stop`; each batch is in one commit, so that it is never torn.
 
-    def __init__(self, database: Database, connection: sqlite3.Connection) -> None:
+    Beyond `max_trace_bytes` the oldest traces go. Other processes may write too, so what there is in all is counted
+    anew each time that a sixteenth of it has come from here.
+    """
+
+    def __init__(self, database: Database, connection: sqlite3.Connection, max_trace_bytes: int | None = None) -> None:
         self._database = database
+        self._max_trace_bytes = max_trace_bytes
+        self._until_count = 0
+        """Bytes of traces that may be written before the next count."""
         self._connection = connection
         self._path = database.path
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
@@ -152,6 +186,7 @@ class Writer:
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.executemany(_UPSERT, rows)
+            self._make_room(rows)
             connection.execute("COMMIT")
         except BaseException:
             # A full disk makes SQLite roll back by itself.
@@ -159,7 +194,19 @@ class Writer:
                 connection.execute("ROLLBACK")
             raise
 
+    def _make_room(self, rows: list[Row]) -> None:
+        limit = self._max_trace_bytes
+        if limit is None:
+            return
+        self._until_count -= sum(len(body) for key, _, body, _, _ in rows if key.endswith(TRACE_KEY))
+        if self._until_count > 0:
+            return
+        (used,) = self._connection.execute(_TRACE_BYTES).fetchone()
+        if used > limit:
+            self._connection.execute(_DROP_OLDEST, (limit - limit // 16,))
+        self._until_count = limit // 16
+
 
 def _row(record: CacheRecord) -> Row:
-    body, created = encode(record.body), float(record.created)
+    body, created = pack(encode(record.body)), float(record.created)
     return record.key, record.check, body, created, digest(encode(record.key), encode(record.check), body, created)

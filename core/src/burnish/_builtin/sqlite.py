@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import trio
@@ -30,9 +31,9 @@ CLOSING_SECONDS = 30.0
 log = Log("burnish.cache")
 
 
-def _positive(_: object, attribute: attrs.Attribute[float | None], value: float | None) -> None:
+def _positive(_: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
     if value is not None and not value > 0:
-        raise ConfigError(f"{attribute.name} of cache.sqlite must be seconds above 0, or left out; it is {value!r}")
+        raise ConfigError(f"{attribute.name} of cache.sqlite must be above 0, or left out; it is {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -43,6 +44,8 @@ class SqliteOptions:
     """The file; relative to the configuration's directory, `~` is the home directory."""
     max_age: float | None = attrs.field(default=None, validator=_positive)
     """Seconds after which a record is no answer any more; None: never. It stays in the file until it is replaced."""
+    max_trace_bytes: int | None = attrs.field(default=1 << 30, validator=_positive)
+    """Bytes that traces may take up in the file, packed; beyond it the oldest go, and their scores stay. None: any."""
 
 
 class SqliteCache:
@@ -53,9 +56,15 @@ class SqliteCache:
     where nothing can be read or written there.
     """
 
-    def __init__(self, database: Database, connection: sqlite3.Connection, reader: Reader) -> None:
+    def __init__(
+        self,
+        database: Database,
+        connection: sqlite3.Connection,
+        reader: Reader,
+        max_trace_bytes: int | None = None,
+    ) -> None:
         self._database = database
-        self._writer = Writer(database, connection)
+        self._writer = Writer(database, connection, max_trace_bytes)
         self._reader = reader
         self._one_reader = trio.CapacityLimiter(1)
         self._closed = False
@@ -126,7 +135,8 @@ async def open_sqlite(
     options = options or SqliteOptions()
     database = Database(_file(options, env))
     reader = Reader(database, options.max_age, now)
-    cache = SqliteCache(database, await trio.to_thread.run_sync(database.open), reader)
+    connection = await trio.to_thread.run_sync(database.open)
+    cache = SqliteCache(database, connection, reader, options.max_trace_bytes)
     try:
         yield cache
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -12,12 +11,15 @@ import attrs
 import trio
 
 from burnish import abc
-from burnish._model.codec import dumps, loads
+from burnish._model.codec import loads
 from burnish._model.evals import Eval
 from burnish._model.events import Source
 from burnish._model.outcome import RolloutRecord
+from burnish._model.trace import Trace
+from burnish._runtime.config import EngineConfig
 from burnish._runtime.identity import Identity
 from burnish._runtime.log import log
+from burnish._runtime.retention import Parts, TraceMemory
 from burnish._runtime.rollout import Kept
 from burnish.errors import StoreError, first_line
 
@@ -42,8 +44,9 @@ class Answers:
     waiting for it again and again would cost more than it saves.
     """
 
-    def __init__(self, cache: abc.Cache | None, *, keep_traces: bool) -> None:
-        self._cache, self._keep_traces = cache, keep_traces
+    def __init__(self, cache: abc.Cache | None, config: EngineConfig) -> None:
+        self._cache, self._config = cache, config
+        self._memory, self._parts = TraceMemory(config.max_trace_bytes), Parts()
         self._records: dict[str, RolloutRecord] = {}
         self._kept: dict[str, Kept] = {}
 
@@ -100,22 +103,22 @@ class Answers:
         if output:
             await self.keep_outputs([(identity, record, prediction)], target)
             return
-        self._records[identity.key] = bare
+        self._memory.keep(self._records, identity.key, bare)
         if self._kept:
             self._kept.pop(identity.output_key, None)
         if self.lasts(identity):
-            await self._put([_entry(identity.key, identity.check(), bare)])
+            await self._put(self._parts.apart(identity.key, identity.check(), bare))
 
     async def keep_outputs(
         self, landed: Sequence[tuple[Identity, RolloutRecord, Any]], target: abc.Target
     ) -> None:
         """Keep outputs without their scores: a mended metric scores them, and no model is called."""
-        entries = []
+        entries: list[abc.CacheRecord] = []
         for identity, record, prediction in landed:
             owed = attrs.evolve(record, eval=None)
             self._kept[identity.output_key] = Kept(prediction=prediction, record=owed)
             if self.lasts(identity) and _revivable(target, record, prediction):
-                entries.append(_entry(identity.output_key, identity.check(output=True), owed))
+                entries += self._parts.apart(identity.output_key, identity.check(output=True), owed)
         if entries:
             await self._put(entries)
 
@@ -135,20 +138,25 @@ class Answers:
         self, cache: abc.Cache, identities: list[Identity], target: abc.Target, traces: bool, found: dict[str, Known]
     ) -> None:
         keys = [i.key for i in identities] + [i.output_key for i in identities]
+        checks = {i.output_key: i.check(output=True) for i in identities}
+        if traces or self._config.keep_traces != "none":
+            checks.update({i.key: i.check() for i in identities})
         try:
             with trio.fail_after(CACHE_PATIENCE):
-                entries = await cache.get_many(abc.CacheGet(keys=tuple(keys)))
+                entries = await cache.get_many(abc.CacheGet(keys=(*keys, *(key + abc.TRACE_KEY for key in checks))))
+                kept = await self._parts.traces(cache, checks.items(), entries)
         except Exception as error:
             self._give_up(error)
             return
         for identity in identities:
-            record = _read(entries.get(identity.key), identity.check())
+            record = _read(entries.get(identity.key), identity.check(), kept.get(identity.key))
             if record is not None and record.eval is not None and _serves(record, traces):
-                self._records[identity.key] = record if self._keep_traces else attrs.evolve(record, trace=None)
+                lasting = record if self._config.keeps_trace(record) else attrs.evolve(record, trace=None)
+                self._memory.keep(self._records, identity.key, lasting)
                 found[identity.key] = Known(record=record, source="cache")
                 continue
-            owed = _read(entries.get(identity.output_key), identity.check(output=True))
-            if owed is not None and owed.owes_score:
+            owed = _read(entries.get(identity.output_key), identity.check(output=True), kept.get(identity.output_key))
+            if owed is not None and owed.owes_score and _serves(owed, traces=True):  # the metric may look at its trace
                 with suppress(Exception):  # the program has changed its mind about its outputs: it runs again
                     found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
 
@@ -160,22 +168,19 @@ class Answers:
             self._cache = None
 
 
-def _entry(key: str, check: str, record: RolloutRecord) -> abc.CacheRecord:
-    return abc.CacheRecord(key=key, check=check, body=dumps(record), created=time.time())
-
-
 def _serves(record: RolloutRecord, traces: bool) -> bool:
     return not traces or record.trace is not None or record.spans == 0
 
 
-def _read(entry: abc.CacheRecord | None, check: str) -> RolloutRecord | None:
+def _read(entry: abc.CacheRecord | None, check: str, trace: Trace | None) -> RolloutRecord | None:
     """Decode an entry; one that is damaged, or that stands for something else, is no answer."""
     if entry is None or entry.check != check:
         return None
     try:
-        return loads(entry.body, RolloutRecord)
+        record = loads(entry.body, RolloutRecord)
     except StoreError:
         return None
+    return record if trace is None else attrs.evolve(record, trace=trace)
 
 
 def _revivable(target: abc.Target, record: RolloutRecord, prediction: Any) -> bool:

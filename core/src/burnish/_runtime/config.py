@@ -9,11 +9,12 @@ import attrs
 
 from burnish._model.budget import Budget
 from burnish._model.evals import LARGEST
+from burnish._model.outcome import RolloutRecord, RolloutStatus
 from burnish.errors import UsageError
 
 DEFAULT_EVAL_CONCURRENCY = 16
 
-KeepTraces = Literal["none", "all"]
+KeepTraces = Literal["none", "failed", "all"]
 
 
 def _is_whole(value: Any) -> bool:
@@ -54,7 +55,7 @@ def _seconds(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
 
 def _count(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
     if value is not None and not (_is_whole(value) and value > 0):
-        _refuse(attribute, "a whole number from 1 on, or None for never", value)
+        _refuse(attribute, "a whole number from 1 on, or None", value)
 
 
 def _choice(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -72,7 +73,11 @@ class EngineConfig:
     cache_salt: int = attrs.field(default=0, validator=_salt)
     """Folded into every key, 64 bits: change it for what burnish cannot see."""
     keep_traces: KeepTraces = attrs.field(default="none", validator=_choice)
-    """Whether served rollouts come with their trace."""
+    """Whose traces are kept with their results, in memory and in the cache, so that served rollouts have them too:
+    nobody's, those of rollouts whose program failed, or all."""
+    max_trace_bytes: int | None = attrs.field(default=512 << 20, validator=_count)
+    """Memory for kept traces, about; beyond it the oldest go, and their scores stay. A rollout whose trace is asked for
+    and is neither here nor in the cache runs again. None: no limit."""
     failure_score: float = attrs.field(default=0.0, validator=_score)
     """The score of a rollout whose program failed; part of the identity of results."""
     rollout_timeout: float | None = attrs.field(default=None, validator=_seconds)
@@ -82,3 +87,8 @@ class EngineConfig:
     """Run the very first rollout alone, so that a broken set-up costs one call."""
     max_failures_in_row: int | None = attrs.field(default=None, validator=_count)
     """Infrastructure failures in a row that stop the run; None: never."""
+
+    def keeps_trace(self, record: RolloutRecord) -> bool:
+        """Say whether a rollout's trace is kept with its result."""
+        failed = record.status is not RolloutStatus.SUCCEEDED
+        return self.keep_traces == "all" or (self.keep_traces == "failed" and failed)

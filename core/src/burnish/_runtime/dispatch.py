@@ -234,7 +234,7 @@ class Dispatcher:
     async def _land(
         self, item: Item, record: RolloutRecord, job: RolloutJob, step: str, cap: str | None
     ) -> None:
-        bare = record if self._config.keep_traces == "all" else attrs.evolve(record, trace=None)
+        bare = record if self._config.keeps_trace(record) else attrs.evolve(record, trace=None)
         landed = RolloutLanded(
             key=item.identity.key,
             candidate=item.candidate,

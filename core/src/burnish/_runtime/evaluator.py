@@ -67,7 +67,7 @@ class Evaluator:
         self.models = dict(models or {})
         self._journal = journal
         self._identities = Identities(self.metric, self.config.cache_salt, self.config.failure_score)
-        self._answers = Answers(cache, keep_traces=self.config.keep_traces == "all")
+        self._answers = Answers(cache, self.config)
         self._dispatcher = Dispatcher(
             self.config, self.ledger, self._answers, executor, self, durable=journal is not None
         )

@@ -9,7 +9,7 @@ import trio
 from burnish._model import codec
 from burnish._model.evals import Eval
 from burnish._model.outcome import RolloutRecord, RolloutStatus
-from burnish.abc import CacheGet, CachePut, CacheRecord
+from burnish.abc import CacheGet, CachePut, CacheRecord, is_rollout
 from burnish.errors import StoreError
 
 
@@ -23,6 +23,8 @@ class RolloutCache:
 
     def __init__(self) -> None:
         self._records: dict[str, CacheRecord] = {}
+        self._parts: dict[str, CacheRecord] = {}
+        """What belongs to rollouts: their traces, and the beginnings of their prompts."""
         self._decoded: dict[str, tuple[CacheRecord, RolloutRecord | None]] = {}
 
     def __len__(self) -> int:
@@ -55,7 +57,7 @@ class RolloutCache:
         self._records[key] = CacheRecord(key=key, check="", body=body)
 
     def rollout(self, key: str) -> RolloutRecord | None:
-        """Give the whole rollout stored under a key; None where there is none or its text cannot be read."""
+        """Give the rollout stored under a key, without its trace; None where there is none or its text is damaged."""
         stored = self._records.get(key)
         if stored is None:
             return None
@@ -74,10 +76,12 @@ class RolloutCache:
     async def get_many(self, request: CacheGet) -> Mapping[str, CacheRecord]:
         """Give the records it has, by key. Cancelled, it has read nothing."""
         await trio.lowlevel.checkpoint()
-        records = self._records
-        return {key: records[key] for key in request.keys if key in records}
+        records, parts = self._records, self._parts
+        found = ((key, records.get(key) or parts.get(key)) for key in request.keys)
+        return {key: record for key, record in found if record is not None}
 
     async def put_many(self, request: CachePut) -> None:
         """Store all records at once; the last one of a key wins. Cancelled, it has stored nothing."""
         await trio.lowlevel.checkpoint()
-        self._records.update({record.key: record for record in request.records})
+        for record in request.records:
+            (self._records if is_rollout(record.key) else self._parts)[record.key] = record
