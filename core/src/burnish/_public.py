@@ -9,6 +9,7 @@ from burnish._edges.holdout import TestResult as TestResult
 from burnish._edges.plugins import PluginInfo as PluginInfo
 from burnish._edges.plugins import PluginManager as PluginManager
 from burnish._edges.result import Result as Result
+from burnish._edges.resume import Resume as Resume
 from burnish._edges.run import aoptimize as aoptimize
 from burnish._edges.run import optimize as optimize
 from burnish._edges.saved import Saved as Saved
@@ -91,6 +92,8 @@ from burnish._runtime.target import as_target as as_target
 from burnish._runtime.target import check_overlay as check_overlay
 from burnish._runtime.target import restore_candidate as restore_candidate
 from burnish._runtime.target import signature_inputs as signature_inputs
+from burnish._runtime.tracked import TrackedCall as TrackedCall
+from burnish._runtime.tracked import track_call as track_call
 from burnish.abc import Environment as Environment
 from burnish.abc import Spec as Spec
 from burnish.hookspecs import hookimpl as hookimpl

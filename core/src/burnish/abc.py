@@ -25,6 +25,7 @@ from burnish._model.lm import Layout as Layout
 from burnish._model.lm import LMRequest as LMRequest
 from burnish._model.lm import LMResponse as LMResponse
 from burnish._model.lm import Message as Message
+from burnish._model.lm import ModelPrice as ModelPrice
 from burnish._model.lm import Role as Role
 from burnish._model.lm import Usage as Usage
 
@@ -114,7 +115,12 @@ class ModelLimits:
     retries: int = 4
     """Further attempts after an error whose `retryable` is true."""
     max_output_tokens: int | None = None
-    """Bound of one reply in tokens, where the model has one: what a budget in tokens or money reserves."""
+    """Bound of one reply in tokens, thinking included, where the model has one; a request's own `max_tokens` goes
+    before it. A cap on tokens or money reserves so many for each call; a cap on money is refused without it."""
+    price: ModelPrice | None = None
+    """What its tokens cost; None where unknown, which a cap on money refuses. A model that costs nothing says 0."""
+    extra_input_tokens: int = 128
+    """What the model may put into a prompt beside the texts of the turns: a chat template's head, tools, a schema."""
 
 
 @runtime_checkable

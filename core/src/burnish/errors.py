@@ -62,9 +62,9 @@ class NotAModelError(UsageError, TypeError):
 
 
 class BudgetRefusedError(UsageError):
-    """A budget that cannot buy one round: refused before anything is spent, with the number that would."""
+    """A cap that cannot be kept, or that cannot buy one round (`needed` is the number that would); nothing is spent."""
 
-    def __init__(self, message: str, *, cap: str, needed: int) -> None:
+    def __init__(self, message: str, *, cap: str, needed: int | None = None) -> None:
         self.cap, self.needed = cap, needed
         super().__init__(message)
 
@@ -253,6 +253,29 @@ class PlaybackExhaustedError(PlaybackError):
 
 
 # --- stores ----------------------------------------------------------------------------------------------------
+
+
+class ReplayDivergedError(BurnishError):
+    """A run that begins again asks for something else than it did before, so that what it was told does not hold.
+
+    `step`, `recorded` and `asked` say where and what; `number` is the event in the run store.
+    """
+
+    def __init__(self, step: str, recorded: str, asked: str, number: int = 0) -> None:
+        self.step, self.recorded, self.asked, self.number = step, recorded, asked, number
+        super().__init__(
+            f"the run does not do what it did: in step `{step}` it asked for {recorded}, now it asks for {asked}; "
+            "go on from there with the results so far as answers (`--continue-live`), or start a new run on them "
+            "(`burnish fork`)"
+        )
+
+
+class ResumeRefusedError(UsageError):
+    """A run cannot begin again as it is: `changed` names what is another one now."""
+
+    def __init__(self, message: str, changed: tuple[str, ...] = ()) -> None:
+        self.changed = changed
+        super().__init__(message)
 
 
 class StoreError(BurnishError):

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 from burnish._model import codec as _codec
+from burnish._model.events import Asked as Asked
 from burnish._model.events import CallLanded as CallLanded
 from burnish._model.events import CallStarted as CallStarted
 from burnish._model.events import CandidateRegistered as CandidateRegistered
 from burnish._model.events import Charged as Charged
 from burnish._model.events import Event as Event
-from burnish._model.events import Refused as Refused
+from burnish._model.events import Resumed as Resumed
+from burnish._model.events import Rewound as Rewound
 from burnish._model.events import RolloutLanded as RolloutLanded
+from burnish._model.events import RolloutLost as RolloutLost
 from burnish._model.events import RolloutStarted as RolloutStarted
 from burnish._model.events import RunEnded as RunEnded
 from burnish._model.events import RunStarted as RunStarted
+from burnish._model.events import Told as Told
 from burnish._model.events import Warned as Warned
 from burnish._model.state import State as State
 from burnish._model.state import fold as fold

@@ -15,7 +15,7 @@ from burnish import Budget, RolloutCache, errors
 from burnish._model.events import RolloutLanded, RunEnded, RunStarted
 from burnish._model.state import fold
 from burnish._runtime.run_store import read_events
-from burnish.abc import LMResponse, Usage
+from burnish.abc import ModelLimits, ModelPrice, Usage
 from burnish.testing import ScriptedModel
 
 from ._kit import Ambient, as_said, ask, rows, told
@@ -77,8 +77,10 @@ def test_twice_the_test_rows_are_set_aside() -> None:
 )
 def test_what_the_test_rows_need_is_set_aside(budget: Budget, concurrency: int) -> None:
     """Under a cap on requests, tokens or money too, once a rollout has shown what it needs: two calls."""
-    answer = LMResponse(text="ok", cost=Decimal("0.01"), usage=Usage(output_tokens=10))
-    model = ScriptedModel(lambda request: answer)
+    priced: dict[str, Any] = {"price": ModelPrice(input=0, output=1000), "max_output_tokens": 10} if budget.max_cost else {}
+    model = ScriptedModel(
+        lambda request: "ok", usage=Usage(output_tokens=10), limits=ModelLimits(key="m", **priced)
+    )
 
     async def act(q: Any, text: str) -> float:
         for turn in range(2):
@@ -125,16 +127,51 @@ def test_a_cap_that_cannot_be_kept_is_refused(cap: str) -> None:
     assert [] == given.ran
 
 
-def test_a_cap_in_money_without_prices_costs_one_call() -> None:
-    """A model that says no price ends the run after one call, before a dollar cap that nobody keeps."""
-    model = ScriptedModel(lambda request: "0.5")
+PRICE = ModelPrice(input="0.15", output="0.6")
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({}, r"the model `scripted` \(role `judge`\) says no price, so that max_cost cannot be kept"),
+        ({"max_output_tokens": 50}, "says no price"),
+        ({"price": PRICE}, "says no bound of its replies, so that max_cost cannot be kept: set its max_tokens"),
+        (None, "says no price"),
+    ],
+)
+def test_a_cap_in_money_needs_to_know_what_a_call_may_cost(limits: dict[str, Any] | None, message: str) -> None:
+    """Before anything is spent: without a price, without a bound of replies, and for a plain callable."""
+    task = ScriptedModel(lambda request: "1", limits=ModelLimits(key="t", price=PRICE, max_output_tokens=9))
+    judge = ScriptedModel(lambda request: "1", limits=ModelLimits(key="j", **(limits or {})))
+    by_role = {"task": task, "judge": judge if limits is not None else (lambda request: "1")}
+    given = Ambient(say)
+    with pytest.raises(errors.BudgetRefusedError, match=message) as caught:
+        tune(given, Tries("1"), split(train=1), budget=Budget(max_cost=1), models=by_role)
+    assert ("max_cost", [], 0) == (caught.value.cap, given.ran, task.calls)
+
+
+def test_a_model_that_costs_nothing_needs_no_bound() -> None:
+    """A price of 0 is a price: a local model runs under a cap in money."""
+    free = ModelPrice(input=0, output=0)
+    model = ScriptedModel(lambda request: "0.5", limits=ModelLimits(key="m", price=free))
 
     async def act(q: Any, text: str) -> float:
         return float((await b.call_model(b.model_for("task"), ask())).text)
 
+    result = tune(Ambient(act), Tries("1"), split(train=1, val=3), budget=Budget(max_cost=0.01), models=model)
+    assert (Decimal(0), True) == (result.spend.cost, model.calls > 0)
+
+
+def test_a_cap_in_money_without_prices_costs_one_call() -> None:
+    """A model of the program's own that says no price ends the run after one call: a cap that nobody keeps."""
+    model = ScriptedModel(lambda request: "0.5")
+
+    async def act(q: Any, text: str) -> float:
+        return float((await b.call_model(model, ask())).text)
+
     sets = split(train=1, val=9)
     with pytest.raises(errors.RunStoppedError, match="says no price"):
-        tune(Ambient(act), Tries("1"), sets, budget=Budget(max_cost=1), models=model)
+        tune(Ambient(act), Tries("1"), sets, budget=Budget(max_cost=1))
     assert 1 == model.calls
 
 

@@ -15,9 +15,8 @@ import trio.testing
 
 from burnish import Spend
 from burnish._builtin.sqlite import SqliteOptions, open_sqlite
-from burnish._model.codec import CODEC_VERSION
 from burnish._model.events import CandidateRegistered, Charged, Event, RunStarted, Warned
-from burnish._runtime.run_store import RunStore, open_run_store, read_events
+from burnish._runtime.run_store import STORE_VERSION, RunStore, open_run_store, read_events
 from burnish.abc import CachePut, Environment
 from burnish.errors import StoreError
 
@@ -212,7 +211,7 @@ async def test_a_foreign_or_newer_file_is_left_alone(tmp_path: Path) -> None:
     async with open_run_store(newer) as store:
         store.append(warned(0))
     with sqlite3.connect(newer) as connection:
-        connection.execute(f"PRAGMA user_version={CODEC_VERSION + 1}")
+        connection.execute(f"PRAGMA user_version={STORE_VERSION + 1}")
     connection.close()
     cache = tmp_path / "cache.db"
     async with open_sqlite(SqliteOptions(path=str(cache)), Environment()) as open_cache:

@@ -93,7 +93,7 @@ small_events: st.SearchStrategy[Any] = st.one_of(
     st.builds(events.CallStarted, key=texts, role=texts, step=texts),
     st.builds(events.CallLanded, key=texts, role=texts, calls=calls, output=jsons, error=st.none() | texts),
     st.builds(events.Charged, spend=spends),
-    st.builds(events.Refused, needed=counts, cap=texts, step=texts),
+    st.builds(events.Told, needed=counts, cap=texts, step=texts),
     st.builds(events.Warned, kind=texts, message=texts),
     st.builds(events.RunEnded, stop_reason=texts, best=st.none() | candidates),
 )

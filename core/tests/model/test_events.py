@@ -12,6 +12,11 @@ from burnish import Candidate, Spend, events
 
 ONE_OF_EACH: list[events.Event] = [
     events.RunStarted(run="r", facts={"seed": 1}),
+    events.Resumed(facts={"seed": 1}),
+    events.Rewound(to=7, spend=Spend(metric_calls=3)),
+    events.Asked(step="stage 0#0", digest="00ff", what="candidates 0 on 3 rows"),
+    events.Told(step="stage 0#0", shown=1, cap="max_cost", needed=3),
+    events.RolloutLost(key="k", example=0, split="test", spend=Spend(requests=1)),
     events.CandidateRegistered(index=0, candidate=Candidate().set_instruction("answer", "\ud83d half a pair")),
     events.RolloutStarted(key="k", candidate=0, example=0),
     events.RolloutLanded(
@@ -20,7 +25,6 @@ ONE_OF_EACH: list[events.Event] = [
     events.CallStarted(key="k", role="proposer"),
     events.CallLanded(key="k", role="proposer", output={"a": [1.5, None]}),
     events.Charged(spend=Spend(metric_calls=3, by_role={"task": burnish.RoleSpend(requests=2)})),
-    events.Refused(needed=3, cap="max_cost"),
     events.Warned(kind="overlap", message="2 rows"),
     events.RunEnded(stop_reason="finished", best=Candidate()),
 ]

@@ -9,8 +9,8 @@ import pytest
 
 from burnish._model.codec import dumps, loads
 from burnish._model.trace import Exchange
-from burnish.abc import LMResponse, Usage
-from burnish.errors import ModelAnswerError, ModelMalformedError, StoreError
+from burnish.abc import Layout, LMRequest, LMResponse, Message, ModelPrice, Usage
+from burnish.errors import ModelAnswerError, ModelMalformedError, StoreError, UsageError
 
 
 class Whole:
@@ -72,3 +72,36 @@ def test_what_can_be_made_can_be_stored() -> None:
     assert exchange == loads(dumps(exchange), Exchange)
     with pytest.raises(StoreError, match="a count of tokens must be"):
         loads('{"input_tokens": -1}', Usage)
+
+
+def test_a_price_is_exact() -> None:
+    """Dollars per million, cached input tokens at their own price or at that of any; floats as the digits they show."""
+    price, plain = ModelPrice(input=0.15, cached_input="0.075", output=Decimal("0.6")), ModelPrice(input=1, output=2)
+    used = Usage(input_tokens=1001, output_tokens=7, cached_tokens=1000)
+    assert (Decimal("0.00007935"), Decimal("0.001015")) == (price.cost(used), plain.cost(used))
+    assert (False, True) == (price.free, ModelPrice(input=0, output=0.0).free)
+
+
+def test_a_price_may_change_with_the_length() -> None:
+    """Beyond a number of input tokens all tokens have the other price; the most is over all prices that are reached."""
+    beyond = ((10, ModelPrice(input=1, output=2)), (20, ModelPrice(input=9, output=9)))
+    price = ModelPrice(input=2, output=4, cached_input=3, beyond=beyond)
+    costs = [price.cost(Usage(input_tokens=n, output_tokens=1)) for n in (10, 11, 20, 21)]
+    assert [Decimal(n).scaleb(-6) for n in (24, 13, 22, 198)] == costs
+    most = [price.most(Usage(input_tokens=n, output_tokens=1)) for n in (10, 20, 21)]
+    assert [Decimal(n).scaleb(-6) for n in (34, 64, 198)] == most
+
+
+@pytest.mark.parametrize("amount", [-1, "much", float("nan"), float("inf"), None, True])
+def test_a_price_that_is_none_is_refused(amount: Any) -> None:
+    """The user's mistake, told with the value."""
+    with pytest.raises(UsageError, match="a price must be US dollars per million tokens"):
+        ModelPrice(input=amount, output=1)
+
+
+def test_bytes_bound_a_prompt() -> None:
+    """A token is at least one byte of UTF-8; turns and the labels of a layout count too, and half characters."""
+    request = LMRequest(
+        messages=(Message("system", "äö"), Message("user", "hi\ud800")), layout=Layout(inputs=("q",), outputs=("ab",))
+    )
+    assert 4 + 16 + 2 + 3 + 16 + 3 == request.most_input_tokens

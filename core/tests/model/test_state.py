@@ -19,13 +19,13 @@ from burnish._model.events import (
     CandidateRegistered,
     Charged,
     Event,
-    Refused,
     RolloutLanded,
     RolloutStarted,
     RunEnded,
     RunStarted,
     Source,
     Split,
+    Told,
     Warned,
 )
 from burnish._model.lm import Usage
@@ -134,7 +134,7 @@ def test_calls_outside_rollouts_and_charges_are_spent() -> None:
 
 def test_starts_and_refusals_change_nothing() -> None:
     """They are there for a resume, not for the books."""
-    events: list[Event] = [RolloutStarted(key="k", candidate=0, example=0), Refused(needed=3, cap="max_metric_calls")]
+    events: list[Event] = [RolloutStarted(key="k", candidate=0, example=0), Told(step="s#0", needed=3, cap="max_metric_calls")]
     assert facts(State(2)) == facts(fold(events, columns=2))
 
 

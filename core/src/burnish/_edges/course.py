@@ -18,15 +18,18 @@ from burnish._edges.failures import FailureCount, row_name
 from burnish._edges.handle import RunHandle
 from burnish._edges.holdout import TestResult, compare_on_test
 from burnish._edges.result import Choice, Result, choose, installed
+from burnish._edges.resume import Resume
 from burnish._edges.run_dir import BEST, STORE, write_lock
 from burnish._edges.saved import save
 from burnish._edges.setup import Setup, facts_of, problem_of
-from burnish._model.events import Event, RunEnded, RunStarted
+from burnish._model.canonical import JsonMap
+from burnish._model.events import Event, Resumed, RunEnded, RunStarted
 from burnish._model.report import Report
 from burnish._runtime.engine import Engine
 from burnish._runtime.evaluator import Evaluator
 from burnish._runtime.fanout import gather, services
 from burnish._runtime.follow import Follower
+from burnish._runtime.history import History
 from burnish._runtime.journal import RunJournal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
@@ -56,6 +59,8 @@ class Course:
     directory: Path | None
     handle: RunHandle
     failures: FailureCount
+    resume: Resume | None = None
+    """How the run that the directory holds goes on; None: a new one."""
     watched: bool
     """Whether somebody reads the handle's events; without a reader they would only pile up."""
 
@@ -66,11 +71,13 @@ async def run(course: Course) -> Result:
     Raises what ended the run early; an error of burnish then holds what was found as `result`. The sinks get what is
     left in any case, for at most five seconds, which a cancellation waits for.
     """
-    name, directory = uuid.uuid4().hex[:12], course.directory
+    directory = course.directory
     async with open_run_store(None if directory is None else directory / STORE) as store:
+        history = None if course.resume is None else await History.load(store)
+        name = uuid.uuid4().hex[:12] if history is None else history.started.run
         followers = [Follower(store, sink, name, label) for label, sink in course.parts.sinks]
         try:
-            evaluator = await _evaluator(course, store, name)
+            evaluator = await _evaluator(course, store, name, history)
             with bound_to_log(run=name):
                 async with services(*(follower.follow for follower in followers)):
                     return await _search_and_test(course, evaluator)
@@ -80,7 +87,7 @@ async def run(course: Course) -> Result:
                 await gather([follower.drain for follower in followers])
 
 
-async def _evaluator(course: Course, store: RunStore, run: str) -> Evaluator:
+async def _evaluator(course: Course, store: RunStore, run: str, history: History | None) -> Evaluator:
     setup, parts = course.setup, course.parts
 
     def watch(event: Event) -> None:
@@ -88,24 +95,37 @@ async def _evaluator(course: Course, store: RunStore, run: str) -> Evaluator:
         if course.watched:
             course.handle._put(event)
 
+    seconds = 0.0 if history is None else history.seconds
+    ledger = Ledger(setup.config.budget, meter=parts.meter, run=run, seconds=seconds)
+    store.clock = lambda: ledger.spend.seconds
+    rules = course.resume.rules(history, setup.config.budget) if course.resume and history else None
     evaluator = Evaluator(
         [*setup.val, *setup.train],
         setup.metric,
         setup.config,
         cache=parts.cache,
         executor=parts.executor,
-        ledger=Ledger(setup.config.budget, meter=parts.meter, run=run),
-        journal=RunJournal(store, watch),
+        ledger=ledger,
+        journal=RunJournal(store, watch, history=history, rules=rules),
         models=setup.models,
         row_name=lambda column: row_name(column, len(setup.val)),
     )
     facts = facts_of(setup, evaluator)
+    if course.resume is not None and history is not None:
+        course.resume.check(history.started.facts, facts)
     if course.directory is not None:
         await trio.to_thread.run_sync(write_lock, course.directory, facts)
-    evaluator.emit(RunStarted(run=run, facts=facts))
+    evaluator.emit(RunStarted(run=run, facts=facts)) if history is None else _begin_again(evaluator, history, facts)
     for warning in setup.warnings:
         evaluator.warn("overlap", warning)
     return evaluator
+
+
+def _begin_again(evaluator: Evaluator, history: History, facts: JsonMap) -> None:
+    evaluator.replayed(history.started)
+    for warning in history.warnings:
+        evaluator.replayed(warning)
+    evaluator.emit(Resumed(facts=facts))
 
 
 async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:

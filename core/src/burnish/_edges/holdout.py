@@ -10,11 +10,20 @@ from burnish import abc
 from burnish._edges.failures import FailureCount, Failures
 from burnish._edges.setup import Setup
 from burnish._model.candidate import Candidate
-from burnish._model.events import Charged, Event, RolloutLanded, RolloutStarted, Warned
+from burnish._model.events import (
+    Asked,
+    CandidateRegistered,
+    Event,
+    RolloutLanded,
+    RolloutLost,
+    RolloutStarted,
+    Warned,
+)
 from burnish._model.outcome import Complete
 from burnish._model.stats import PairedComparison, compare_paired
 from burnish._runtime.engine import evaluation_of
 from burnish._runtime.evaluator import Evaluator
+from burnish._runtime.journal import Recorded
 
 
 @attrs.frozen(kw_only=True)
@@ -49,15 +58,41 @@ class _TestJournal:
     """Writes the test's events into the run's journal, marked as test and under the run's candidate numbers."""
 
     def __init__(self, main: Evaluator, numbers: Sequence[int]) -> None:
-        self._main, self._numbers = main, numbers
+        assert main.journal is not None
+        self._main, self._journal, self._numbers = main, main.journal, numbers
+
+    def _told(self, event: Event) -> Event:
+        if isinstance(event, (RolloutStarted, RolloutLanded)):
+            return attrs.evolve(event, split="test", candidate=self._numbers[event.candidate])
+        return attrs.evolve(event, split="test") if isinstance(event, RolloutLost) else event
 
     def emit(self, event: Event) -> None:
-        if isinstance(event, (RolloutStarted, RolloutLanded)):
-            self._main.emit(attrs.evolve(event, split="test", candidate=self._numbers[event.candidate]))
-        elif isinstance(event, Warned):
+        if isinstance(event, Warned):
             self._main.warn(event.kind, event.message)
-        elif isinstance(event, Charged):
-            self._main.emit(event)
+        else:
+            self._main.emit(self._told(event))
+
+    def seen(self, event: Event) -> None:
+        self._main.state.apply(self._told(event))
+        self._journal.seen(self._told(event))
+
+    def register(self, events: Sequence[CandidateRegistered]) -> None:
+        """Nothing: the run's own numbers are registered."""
+
+    async def begin(
+        self, asked: Asked, registered: Sequence[CandidateRegistered], *, traces: bool = False
+    ) -> Recorded:
+        await self._main.flush()
+        recorded = await self._journal.begin(asked, (), traces=traces)
+        return attrs.evolve(recorded, events=[self._back(event) for event in recorded.events])
+
+    def _back(self, event: Event) -> Event:
+        if isinstance(event, (RolloutStarted, RolloutLanded)):
+            return attrs.evolve(event, candidate=self._numbers.index(event.candidate))
+        return event
+
+    async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
+        return {}  # the test is scored fresh: what it was told stands in its own ask
 
     async def flush(self) -> None:
         await self._main.flush()

@@ -12,6 +12,7 @@ import attrs
 from burnish import abc
 from burnish._edges.handle import RunHandle
 from burnish._edges.plugins import PluginManager
+from burnish._edges.resume import Resume
 from burnish._model.budget import Budget
 from burnish._runtime.config import DEFAULT_EVAL_CONCURRENCY, EngineConfig
 from burnish.errors import UsageError
@@ -44,6 +45,8 @@ class RunRequest:
     """Rollouts in flight at once, over candidates and rows together."""
     run_dir: str | Path | None = attrs.field(kw_only=True, default=None)
     """Where the run is kept; None: nowhere."""
+    resume: Resume | bool = attrs.field(kw_only=True, default=False)
+    """Whether to go on with the run that `run_dir` holds, and how: its answers are told again, nothing is paid twice."""
     executor: Any = attrs.field(kw_only=True, default=None)
     meter: Any = attrs.field(kw_only=True, default=None)
     sinks: Sequence[Any] = attrs.field(kw_only=True, default=())
@@ -60,6 +63,15 @@ class RunRequest:
     """To watch and cancel the run from outside."""
     config_file: str | None = attrs.field(kw_only=True, default=None)
     """Named in errors about a component's options."""
+
+    @property
+    def resuming(self) -> Resume | None:
+        """How the run goes on; None for a new one. Raises `UsageError` where there is nothing to go on with."""
+        if not self.resume:
+            return None
+        if self.run_dir is None:
+            raise UsageError("resume: a run goes on in its `run_dir`; name it")
+        return Resume() if self.resume is True else self.resume
 
     @property
     def directory(self) -> Path | None:

@@ -53,7 +53,7 @@ async def _run(request: RunRequest, handle: RunHandle) -> Result:
     config, directory = request.config, request.directory
     async with AsyncExitStack() as stack:
         # first of all: plugins are given the directory when they open, and must not meet another run's
-        stack.enter_context(claimed(directory))
+        stack.enter_context(claimed(directory, resume=request.resuming is not None))
         plugins = request.plugins or PluginManager()
         parts = Composition(stack, plugins, request.environment, request.config_file)
         setup = await compose(parts, request, config)
@@ -72,6 +72,7 @@ async def _run(request: RunRequest, handle: RunHandle) -> Result:
             handle=handle,
             failures=FailureCount(len(setup.val)),
             watched=request.handle is not None,
+            resume=request.resuming,
         )
         return await run_course(course)
 

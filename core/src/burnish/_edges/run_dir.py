@@ -17,17 +17,20 @@ LOCK, STORE, BEST, RESULT = "burnish.lock", "run.db", "best.json", "result.json"
 
 
 @contextmanager
-def claimed(run_dir: Path | None) -> Iterator[Path | None]:
+def claimed(run_dir: Path | None, *, resume: bool = False) -> Iterator[Path | None]:
     """Make a run directory and hold it for this process; where no run begins in it, it is left as it was.
 
-    Raises `StoreError` where it cannot be made or another process holds it, `UsageError` where it holds a run already.
+    Raises `StoreError` where it cannot be made or another process holds it, `UsageError` where it holds a run already,
+    or holds none that could be resumed.
     """
     if run_dir is None:
         yield None
         return
+    if resume and not (run_dir / STORE).is_file():
+        raise UsageError(f"{run_dir} holds no run that could go on: there is no {STORE} in it")
     made = not run_dir.exists()
     with _locked(run_dir):
-        if os.path.lexists(run_dir / STORE):  # a dangling link too: SQLite would make the file that it points to
+        if os.path.lexists(run_dir / STORE) and not (resume and not (run_dir / STORE).is_symlink()):  # a dangling link too: SQLite would make the file that it points to
             raise UsageError(f"{run_dir} holds a run already; choose another directory")
         try:
             yield run_dir

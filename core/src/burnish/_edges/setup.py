@@ -11,15 +11,20 @@ import attrs
 from burnish import abc
 from burnish._edges.compose import Composition
 from burnish._edges.request import RunRequest
+from burnish._edges.resume import budget_facts
 from burnish._model.budget import Budget
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, JsonMap, fingerprint
 from burnish._model.example import Example, make_examples
 from burnish._model.report import Plan
+from burnish._runtime.capture import as_data
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.evaluator import Evaluator
 from burnish._runtime.invoke import Invoker
 from burnish._runtime.metric import MetricRunner
+from burnish._runtime.model_calls import as_model
+from burnish._runtime.pricing import name_of, no_bound, no_price
+from burnish._runtime.scope import current_models
 from burnish._runtime.target import as_target, inputs_of
 from burnish.errors import BudgetRefusedError, RowError, UsageError
 
@@ -57,6 +62,8 @@ async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) 
         raise UsageError("no strategy was given")
     sets = _examples(target, trainset=train, valset=val, testset=test)
     metric = await parts.open("metric", wanted.metric)
+    models = await parts.models(wanted.models)
+    check_prices(config.budget, models)
     return Setup(
         target=target if copy is None else copy(),
         train=train,
@@ -65,7 +72,7 @@ async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) 
         metric=metric,
         metric_info=MetricRunner(metric, Invoker(config.concurrency)).info,
         strategies=[await parts.open("strategy", one) for one in chain],
-        models=await parts.models(wanted.models),
+        models=models,
         seed=wanted.seed,
         config=config,
         warnings=tuple(_overlaps(*sets)),
@@ -119,12 +126,14 @@ def problem_of(setup: Setup, examples: tuple[Example, ...]) -> abc.Problem:
 def check_budget(budget: Budget, plan: Plan, *, test: int, metering: str) -> None:
     """Refuse a budget that cannot be kept, or that cannot pay one round of the first strategy beside the test.
 
-    `plan` is the first strategy's, `test` the number of test rows, `metering` the target's. Raises `UsageError` and
+    `plan` is the first strategy's, `test` the number of test rows, `metering` the target's. Raises
     `BudgetRefusedError`.
     """
     for name in ("max_requests", "max_tokens", "max_cost"):
         if metering == "opaque" and getattr(budget, name) is not None:
-            raise UsageError(f"{name} cannot be kept: this program's model calls cannot be seen; cap max_metric_calls")
+            raise BudgetRefusedError(
+                f"{name} cannot be kept: this program's model calls cannot be seen; cap max_metric_calls", cap=name
+            )
     needed = plan.minimum + 2 * test
     for name in ("max_metric_calls", "max_lm_calls", "max_requests"):
         cap = getattr(budget, name)
@@ -138,22 +147,52 @@ def check_budget(budget: Budget, plan: Plan, *, test: int, metering: str) -> Non
             )
 
 
+def check_prices(budget: Budget, models: Mapping[str, Any]) -> None:
+    """Refuse a cap in money where nobody knows what a call of one of the models may cost.
+
+    Models that the program brings itself are not seen here: their first call shows it. Raises `BudgetRefusedError`.
+    """
+    if budget.max_cost is None:
+        return
+    for role, given in {**current_models(), **models}.items():
+        model = as_model(given)
+        limits, who = model.limits, f"{name_of(model)} (role `{role}`)"
+        if limits.price is None:
+            raise BudgetRefusedError(no_price(who), cap="max_cost")
+        if limits.max_output_tokens is None and not limits.price.free:
+            raise BudgetRefusedError(no_bound(who), cap="max_cost")
+
+
 def facts_of(setup: Setup, evaluator: Evaluator) -> JsonMap:
     """What a resume compares, and what a reader wants to know."""
-    versions: dict[str, Json] = {"python": platform.python_version(), "burnish": _version("burnish")}
-    strategies: list[Json] = [
-        {"strategy": type(s).__name__, "replay_version": getattr(s, "replay_version", 1)} for s in setup.strategies
-    ]
+    python = ".".join(platform.python_version_tuple()[:2])
+    versions: dict[str, Json] = {"python": python, "burnish": _version("burnish")}
+    sets = {"train": setup.train, "validation": setup.val, "test": setup.test}
     return {
         "format": "burnish.run",
         "version": 1,
         "seed": setup.seed,
-        "rows": fingerprint([e.fingerprint for e in evaluator.examples]),
-        "counts": {"train": len(setup.train), "validation": len(setup.val), "test": len(setup.test)},
+        "salt": setup.config.cache_salt,
+        "failure_score": setup.config.failure_score,
+        "rows": {name: fingerprint([e.fingerprint for e in make_examples(rows)]) for name, rows in sets.items()},
+        "counts": {name: len(rows) for name, rows in sets.items()},
+        "start": setup.start.fingerprint,
         "program": setup.target.fingerprint,
         "metric": evaluator.metric.fingerprint,
-        "strategies": strategies,
+        "strategies": [_strategy_facts(strategy) for strategy in setup.strategies],
+        "budget": budget_facts(setup.config.budget),
         "versions": versions,
+        **evaluator.identity_facts(setup.target),
+    }
+
+
+def _strategy_facts(strategy: Any) -> Json:
+    """Say which strategy it is, what its decisions depend on, and how it is set."""
+    options = attrs.asdict(strategy, recurse=False) if attrs.has(type(strategy)) else {}
+    return {
+        "strategy": type(strategy).__name__,
+        "replay_version": getattr(strategy, "replay_version", 1),
+        "options": as_data(options),
     }
 
 

@@ -53,12 +53,13 @@ class Budget:
     max_requests: int | None = attrs.field(default=None, validator=_count)
     """Requests to model providers: every role, retries included."""
     max_tokens: int | None = attrs.field(default=None, validator=_count)
-    """Tokens of all roles. A rollout starts where the most that one has needed so far fits beside those in flight, and
-    no call starts once this many are recorded; a call that is longer than any before it may pass it."""
+    """Tokens of all roles. Where replies have a bound, no call starts that could pass it: prompt and reply are reserved
+    beforehand. Else no call starts once this many are recorded, so that what is in flight may pass it."""
     max_cost: Decimal | None = attrs.field(default=None, converter=_money, validator=_cap)
-    """US dollars. Nobody knows a call's price before its answer, so each is taken for as dear as the dearest so far,
-    and a rollout for as dear as the dearest rollout; the first rollout runs alone. What may pass the cap: the first
-    calls, where the first rollout makes several at once, and by how much a call is dearer than all before it."""
+    """US dollars. The most that a call can cost (prompt, bound of the reply, the model's prices) is reserved before it
+    starts, so that none starts that could pass the cap; `optimize` refuses the cap where a model's prices or bound are
+    unknown. In an engine by itself a model without prices whose answers say their cost is taken for as dear as the
+    dearest so far, and may pass it by what a call is dearer than all before; one that says none ends the run."""
     max_seconds: float | None = attrs.field(default=None, validator=_cap)
     """From the start of the search to the end of the test, of which the test's share is the last fifth where `optimize`
     has test rows. What is in flight when the search's time is over is cancelled, what has landed stays, and the test

@@ -29,6 +29,67 @@ class RunStarted:
 
 
 @attrs.frozen(kw_only=True)
+class Resumed:
+    """The run began again, after it was stopped or killed."""
+
+    facts: Mapping[str, Json] = attrs.field(factory=dict)
+    """What it is made of now; it may differ from the start in versions, if that was accepted."""
+
+
+@attrs.frozen(kw_only=True)
+class Rewound:
+    """What a strategy was told after an event holds no more: from there on the run went another way.
+
+    Results that were recorded after it stay answers, and what they cost stays spent.
+    """
+
+    to: int
+    """Number of the last event that holds."""
+    spend: Spend
+    """What was spent after it."""
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A strategy asked for something: written before any of it runs."""
+
+    step: str
+    """The step's path, and which ask in it: `stage 0/score 1#0`."""
+    digest: str
+    """Fingerprint of what was asked for."""
+    what: str
+    """The same for people."""
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """An ask was answered: a run that begins again is told the same from what landed under this step."""
+
+    step: str
+    shown: int = 0
+    """How many of the requests the answer covers, the leading ones."""
+    cap: str | None = None
+    """The cap that refused the rest."""
+    needed: int = 0
+    """Rollouts that the rest takes."""
+
+
+@attrs.frozen(kw_only=True)
+class RolloutLost:
+    """A rollout that started has no end: it was cancelled, or the run was killed.
+
+    What it had spent counts, or what it had reserved, where nobody knows.
+    """
+
+    key: str
+    example: int
+    sample: int = 0
+    step: str = ""
+    split: Split = "search"
+    spend: Spend = Spend()
+
+
+@attrs.frozen(kw_only=True)
 class CandidateRegistered:
     """A candidate got its index."""
 
@@ -46,6 +107,8 @@ class RolloutStarted:
     sample: int = 0
     step: str = ""
     split: Split = "search"
+    reserved: Spend = Spend()
+    """Requests, tokens and money that were set aside for it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -91,15 +154,6 @@ class Charged:
 
 
 @attrs.frozen(kw_only=True)
-class Refused:
-    """The budget refused a request; met again on replay, it is no answer."""
-
-    needed: int
-    cap: str
-    step: str = ""
-
-
-@attrs.frozen(kw_only=True)
 class Warned:
     """Something that the user should know."""
 
@@ -119,13 +173,17 @@ class RunEnded:
 
 Event: TypeAlias = (
     RunStarted
+    | Resumed
+    | Rewound
+    | Asked
+    | Told
+    | RolloutLost
     | CandidateRegistered
     | RolloutStarted
     | RolloutLanded
     | CallStarted
     | CallLanded
     | Charged
-    | Refused
     | Warned
     | RunEnded
 )

@@ -9,7 +9,7 @@ from typing import Any, Literal, SupportsIndex
 import attrs
 
 from burnish._model.canonical import Json, JsonMap, fingerprint
-from burnish.errors import ModelAnswerError
+from burnish.errors import ModelAnswerError, UsageError
 
 Role = Literal["system", "user", "assistant"]
 
@@ -70,6 +70,21 @@ class LMRequest:
         """128-bit content fingerprint, 32 hex digits."""
         return fingerprint(self.to_json())
 
+    @property
+    def most_input_tokens(self) -> int:
+        """Bound of the texts' tokens and those between turns: a token is at least one byte of UTF-8."""
+        labels = () if self.layout is None else (*self.layout.inputs, *self.layout.outputs)
+        return sum(map(most_tokens, labels)) + sum(most_tokens(m.content) + TURN_TOKENS for m in self.messages)
+
+
+TURN_TOKENS = 16
+"""What a chat template puts around one turn, at most."""
+
+
+def most_tokens(text: str) -> int:
+    """Give the most tokens that a text can be: its bytes in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
 
 def _tokens(value: SupportsIndex) -> int:
     if type(value) is int and value >= 0:
@@ -124,6 +139,58 @@ class Usage:
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
         )
+
+
+def _rate(value: Decimal | float | str) -> Decimal:
+    try:
+        rate = price(value)
+    except ModelAnswerError:
+        rate = None
+    if rate is None:
+        raise UsageError(f"a price must be US dollars per million tokens, from 0 on; it is {value!r:.80}")
+    return rate
+
+
+def _rate_or_none(value: Decimal | float | str | None) -> Decimal | None:
+    return None if value is None else _rate(value)
+
+
+@attrs.frozen(kw_only=True)
+class ModelPrice:
+    """What a model's tokens cost, in US dollars per million; a float counts as the digits that it shows.
+
+    Raises `UsageError` for an amount that is none.
+    """
+
+    input: Decimal = attrs.field(converter=_rate)
+    output: Decimal = attrs.field(converter=_rate)
+    cached_input: Decimal | None = attrs.field(default=None, converter=_rate_or_none)
+    """Input tokens that the provider served from its prompt cache; None: as dear as any."""
+    beyond: tuple[tuple[int, ModelPrice], ...] = ()
+    """Other prices for requests of more than so many input tokens, in ascending order."""
+
+    @property
+    def free(self) -> bool:
+        """Whether no token costs anything."""
+        return not any(rate for prices in (self, *dict(self.beyond).values()) for rate in (prices.input, prices.output))
+
+    def cost(self, usage: Usage) -> Decimal:
+        """Give what a call cost, exactly."""
+        return self._reached(usage)[-1]._sum(usage)
+
+    def most(self, usage: Usage) -> Decimal:
+        """Give what a call of at most so many tokens can cost, cached or not."""
+        cached = attrs.evolve(usage, cached_tokens=usage.input_tokens)
+        return max(prices._sum(tokens) for prices in self._reached(usage) for tokens in (usage, cached))
+
+    def _reached(self, usage: Usage) -> list[ModelPrice]:
+        return [self, *(prices for more, prices in self.beyond if usage.input_tokens > more)]
+
+    def _sum(self, usage: Usage) -> Decimal:
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        rate = self.input if self.cached_input is None else self.cached_input
+        dear = (usage.input_tokens - cached) * self.input + cached * rate + usage.output_tokens * self.output
+        return dear.scaleb(-6)
 
 
 def _usage(_: Any, __: attrs.Attribute[Usage], value: Usage) -> None:

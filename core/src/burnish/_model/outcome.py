@@ -90,6 +90,12 @@ class RolloutRecord:
         return self.status is RolloutStatus.SUCCEEDED and self.eval is None
 
     @property
+    def telling(self) -> bool:
+        """Whether it shows what a rollout needs: it did its work, or the program failed over its calls."""
+        failed = self.status in (RolloutStatus.AGENT_FAILED, RolloutStatus.TIMED_OUT)
+        return self.status is RolloutStatus.SUCCEEDED or (failed and bool(self.calls))
+
+    @property
     def cut(self) -> bool:
         """Whether a cap ended it: no result, and no metric call."""
         return self.status is RolloutStatus.REJECTED and self.fault is not None and self.fault.where == "budget"

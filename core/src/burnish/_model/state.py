@@ -12,6 +12,8 @@ from burnish._model.events import (
     Charged,
     Event,
     RolloutLanded,
+    RolloutLost,
+    Rewound,
     RunEnded,
     RunStarted,
     Warned,
@@ -41,18 +43,15 @@ class State:
 
     def apply(self, event: Event) -> None:
         """Book one event."""
+        tally_event(self._tally, event)
         if isinstance(event, RolloutLanded):
             self._landed(event)
-        elif isinstance(event, CallLanded):
-            self._tally.calls(event.calls)
         elif isinstance(event, CandidateRegistered):
             if event.index != len(self.candidates):
                 raise InternalError(f"candidate {event.index} registered after {len(self.candidates)} others")
             self.index[event.candidate.stable_hash] = event.index
             self.candidates.append(event.candidate)
             self.matrix.ensure_rows(event.index + 1)
-        elif isinstance(event, Charged):
-            self._tally.add(event.spend)
         elif isinstance(event, Warned):
             if event not in self.warnings:  # a provider's pause is told each time, and kept once
                 self.warnings.append(event)
@@ -63,9 +62,18 @@ class State:
 
     def _landed(self, event: RolloutLanded) -> None:
         record = event.record
-        tally_rollout(self._tally, event)
         if record.eval is not None and record.status.scored and event.split == "search":
             self.matrix.record(event.candidate, event.example, record.eval, event.sample, event.key)
+
+
+def tally_event(tally: Tally, event: Event) -> None:
+    """Add what an event cost."""
+    if isinstance(event, RolloutLanded):
+        tally_rollout(tally, event)
+    elif isinstance(event, CallLanded):
+        tally.calls(event.calls)
+    elif isinstance(event, (Charged, RolloutLost, Rewound)):
+        tally.add(event.spend)
 
 
 def tally_rollout(tally: Tally, event: RolloutLanded) -> None:
@@ -75,7 +83,8 @@ def tally_rollout(tally: Tally, event: RolloutLanded) -> None:
     the calls of that scoring alone.
     """
     if event.source in ("cache", "store"):
-        tally.hit()
+        if event.record.eval is not None:
+            tally.hit()
         return
     tally.calls(event.record.calls)
     blocked = event.record.status is RolloutStatus.POLICY_BLOCKED
@@ -84,7 +93,7 @@ def tally_rollout(tally: Tally, event: RolloutLanded) -> None:
 
 
 def fold(events: Iterable[Event], columns: int = 0) -> State:
-    """Rebuild the state from a run's events."""
+    """Rebuild the state from a run's events, without those that a `Rewound` after them has dropped."""
     state = State(columns)
     for event in events:
         state.apply(event)

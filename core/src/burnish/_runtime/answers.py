@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import trio
@@ -13,7 +13,7 @@ import trio
 from burnish import abc
 from burnish._model.codec import loads
 from burnish._model.evals import Eval
-from burnish._model.events import Source
+from burnish._model.events import RolloutLanded, Source
 from burnish._model.outcome import RolloutRecord
 from burnish._model.trace import Trace
 from burnish._runtime.config import EngineConfig
@@ -25,6 +25,12 @@ from burnish.errors import StoreError, first_line
 
 CACHE_PATIENCE = 30.0
 """Seconds that the cache may take for one answer. Storing is shielded from cancellation, so it must end."""
+
+
+class Find(Protocol):
+    """Gives results of a run's earlier life by key, with their traces if wanted."""
+
+    def __call__(self, keys: Sequence[str], *, traces: bool = False) -> Awaitable[dict[str, RolloutLanded]]: ...
 
 
 @attrs.define(kw_only=True)
@@ -40,12 +46,13 @@ class Answers:
     """Looks rollouts up and keeps them.
 
     Scored results go into memory and into the cache; outputs that the metric failed on are kept beside them, so that
-    scoring them later calls no model. The cache may fail or hang: that is logged once, and it is asked no more, since
+    scoring them later calls no model. What the run's earlier life found (`earlier`) counts before the cache, which may
+    change meanwhile (R13). The cache may fail or hang: that is logged once, and it is asked no more, since
     waiting for it again and again would cost more than it saves.
     """
 
-    def __init__(self, cache: abc.Cache | None, config: EngineConfig) -> None:
-        self._cache, self._config = cache, config
+    def __init__(self, cache: abc.Cache | None, config: EngineConfig, earlier: Find | None = None) -> None:
+        self._cache, self._config, self._earlier = cache, config, earlier
         self._memory, self._parts = TraceMemory(config.max_trace_bytes), Parts()
         self._records: dict[str, RolloutRecord] = {}
         self._kept: dict[str, Kept] = {}
@@ -85,6 +92,11 @@ class Answers:
                 found[identity.key] = Known(kept=kept)
             else:
                 missing[identity.key] = identity
+        if self._earlier is not None and missing:
+            for key, landed in (await self._earlier(list(missing), traces=traces)).items():
+                self._records[key] = landed.record
+                found[key] = Known(record=landed.record)
+                del missing[key]
         shared = [identity for identity in missing.values() if not identity.baseline.volatile]
         if self._cache is not None and shared:
             await self._from_cache(self._cache, shared, target, traces, found)

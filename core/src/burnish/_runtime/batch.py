@@ -66,6 +66,8 @@ class Item:
     """What it has reserved while it runs, where something is rationed."""
     number: int = 0
     """Its place in the order of starts."""
+    told: bool = False
+    """Whether the run's journal holds its result already."""
 
     @property
     def landed(self) -> bool:
@@ -94,13 +96,21 @@ class Item:
 class Batch:
     """The items of some requests, each once however often it was asked for.
 
-    They stand in the order of the requests, or row by row, all candidates on one row before the next.
+    They stand in the order of the requests, or row by row, all candidates on one row before the next. What is `bare` is
+    told without traces.
     """
 
-    def __init__(self, requests: Sequence[Request], samples: range, *, by_row: bool = False) -> None:
+    def __init__(self, requests: Sequence[Request], samples: range, *, by_row: bool = False, bare: bool = False) -> None:
         self.requests: list[Request] = [(index, tuple(columns)) for index, columns in requests]
         self.samples, self._by_row = samples, by_row
+        self._bare = bare
         self.items: dict[tuple[int, int, int], Item] = {}
+
+    def __str__(self) -> str:
+        rows = sorted({len(columns) for _, columns in self.requests})
+        count = "no rows" if not rows else f"{rows[0]} rows" if len(rows) == 1 else f"{rows[0]} to {rows[-1]} rows"
+        shown = ", ".join(str(index) for index, _ in self.requests[:8]) + (", ..." if len(self.requests) > 8 else "")
+        return f"candidates {shown or 'none'} on {count}"
 
     def add(
         self, index: int, candidate: Candidate, column: int, example: Example, sample: int, baseline: Baseline
@@ -149,7 +159,7 @@ class Batch:
         return RolloutOutcome(
             example=item.column,
             eval=record.eval if record.status.scored else None,
-            trace=record.trace,
+            trace=None if self._bare else record.trace,
             status=_told(record),
             error=record.fault,
             output=record.output,

@@ -261,8 +261,13 @@ def unrecorded() -> Within[None]:
 
 
 @contextmanager
-def capture(tags: Mapping[str, str] | None = None) -> Iterator[Captured]:
-    """Record the predictor calls inside the block.
+def capture(
+    tags: Mapping[str, str] | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    candidate_hash: int | None = None,
+) -> Iterator[Captured]:
+    """Record the predictor calls inside the block; what is given stands in the trace's `meta`, its id is made here.
 
     Scopes nest: the innermost one gets the span, outer ones see nothing of it. The trace is there also when the block
     raises.
@@ -271,6 +276,12 @@ def capture(tags: Mapping[str, str] | None = None) -> Iterator[Captured]:
             await program(question="...")
         captured.trace.for_component("answer")
     """
-    meta = TraceMeta(trace_id=uuid.uuid4().hex, started_at_us=time.time_ns() // 1000, tags=dict(tags or {}))
+    meta = TraceMeta(
+        trace_id=uuid.uuid4().hex,
+        started_at_us=time.time_ns() // 1000,
+        candidate_hash=candidate_hash,
+        inputs=data_map(inputs or {}),
+        tags=dict(tags or {}),
+    )
     with recording(meta) as recorder:
         yield Captured(recorder)

@@ -10,16 +10,16 @@ import attrs
 import trio
 
 from burnish import abc
-from burnish._model.budget import spend_of_calls
+from burnish._model.budget import Spend, spend_of_calls
 from burnish._model.candidate import Candidate
 from burnish._model.codec import dumps, loads
-from burnish._model.events import Charged, RolloutLanded, RolloutStarted
+from burnish._model.events import RolloutLanded, RolloutLost, RolloutStarted
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._runtime.answers import Answers, revive
 from burnish._runtime.batch import Flight, Item
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.fanout import fan_out
-from burnish._runtime.journal import Journal
+from burnish._runtime.journal import Writer
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.rations import draw_on
@@ -48,7 +48,7 @@ class Dispatcher:
         ledger: Ledger,
         answers: Answers,
         executor: abc.Executor | None,
-        journal: Journal,
+        journal: Writer,
         *,
         durable: bool,
     ) -> None:
@@ -100,7 +100,7 @@ class Dispatcher:
             finally:
                 self._rule.end(item.number, record)
                 if item.share is not None:
-                    self._ledger.end_ration(item.share, conclusive=item.kept is None and _telling(record))
+                    self._ledger.end_ration(item.share, conclusive=item.kept is None and record is not None and record.telling)
 
         with self._stoppable():
             try:
@@ -192,7 +192,12 @@ class Dispatcher:
         )
         if self._durable:
             started = RolloutStarted(
-                key=job.key, candidate=item.candidate, example=item.column, sample=item.sample, step=step
+                key=job.key,
+                candidate=item.candidate,
+                example=item.column,
+                sample=item.sample,
+                step=step,
+                reserved=Spend() if item.share is None else item.share.reserved.spend,
             )
             self._journal.emit(started)
             await self._journal.flush()
@@ -201,7 +206,10 @@ class Dispatcher:
             with bound_to_log(candidate=item.candidate, example=item.column):
                 record = await self._execute(job)
         except BaseException:
-            self._journal.emit(Charged(spend=spend_of_calls(job.account.calls)))
+            spent = spend_of_calls(job.account.calls)
+            self._journal.emit(
+                RolloutLost(key=job.key, example=item.column, sample=item.sample, step=step, spend=spent)
+            )
             raise
         finally:
             self._leave(item.candidate)
@@ -278,11 +286,3 @@ class Dispatcher:
         self._in_flight[candidate] -= 1
         if not self._in_flight[candidate]:
             del self._in_flight[candidate]
-
-
-def _telling(record: RolloutRecord | None) -> bool:
-    """Say whether a rollout shows what one needs: it did its work, or the program failed over its calls."""
-    if record is None:
-        return False
-    failed = record.status in (RolloutStatus.AGENT_FAILED, RolloutStatus.TIMED_OUT)
-    return record.status is RolloutStatus.SUCCEEDED or (failed and bool(record.calls))

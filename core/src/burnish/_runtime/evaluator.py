@@ -13,12 +13,14 @@ import trio
 from burnish import abc
 from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
-from burnish._model.events import CandidateRegistered, Charged, Event, Refused, RolloutLanded, Warned
+from burnish._model.canonical import JsonMap
+from burnish._model.events import CandidateRegistered, Charged, Event, RolloutLanded, Told, Warned
 from burnish._model.example import Example, make_examples
 from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, RolloutStatus
 from burnish._model.state import State
 from burnish._runtime import verdicts
 from burnish._runtime.answers import Answers
+from burnish._runtime.asks import Asks, content_of, fill
 from burnish._runtime.batch import Batch, Fit, Item, Request, leading_parts
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.dispatch import Dispatcher, Ending
@@ -65,15 +67,18 @@ class Evaluator:
         self.limits = limits or Limits(self._warn_paused)
         self.metric = MetricRunner(metric, Invoker(self.config.concurrency))
         self.models = dict(models or {})
-        self._journal = journal
+        self.journal = journal
+        """Where its events go; None: nowhere."""
         self._identities = Identities(self.metric, self.config.cache_salt, self.config.failure_score)
-        self._answers = Answers(cache, self.config)
+        earlier = None if journal is None else journal.find
+        self._answers = Answers(cache, self.config, earlier)
         self._dispatcher = Dispatcher(
             self.config, self.ledger, self._answers, executor, self, durable=journal is not None
         )
         self.watch = watch or Watch(partial(self.warn, "blocked"))
         self._row_name = row_name
         self._warned: set[str] = set()
+        self._asks = None if journal is None else Asks(journal, self.replayed)
 
     @property
     def peak_candidates(self) -> int:
@@ -92,7 +97,10 @@ class Evaluator:
         known = self.state.index.get(candidate.stable_hash)
         if known is None:
             known = len(self.state.candidates)
-            self.emit(CandidateRegistered(index=known, candidate=candidate))
+            registered = CandidateRegistered(index=known, candidate=candidate)
+            self.state.apply(registered)
+            if self._asks is not None:
+                self._asks.registered(registered)
         elif self.state.candidates[known] != candidate:
             raise InternalError(f"two candidates share the 64-bit hash {candidate.stable_hash:016x}")
         return known
@@ -106,14 +114,31 @@ class Evaluator:
     def emit(self, event: Event) -> None:
         """Book an event and write it into the run's journal."""
         self.state.apply(event)
-        if self._journal is not None:
-            self._journal.emit(event)
+        if self.journal is not None:
+            self.journal.emit(event)
+
+    def replayed(self, event: Event) -> None:
+        """Book an event that the journal holds already: nothing of it runs or is paid again."""
+        self.state.apply(event)
+        self.ledger.replay(event, self._hash_of)
+        if isinstance(event, Warned):
+            self._warned.add(event.kind if event.kind == "unread" else event.message)
+        if self.journal is not None:
+            self.journal.seen(event)
+
+    def identity_facts(self, target: abc.Target) -> JsonMap:
+        """Say which models there are, and name what has no content identity."""
+        return self._identities.facts(target, {**current_models(), **self.models})
+
+    def _hash_of(self, index: int) -> int:
+        return self.candidate(index).stable_hash
 
     async def flush(self) -> None:
         """Have all that happened so far committed to the run store; cancellation waits for that."""
-        if self._journal is not None:
+        if self.journal is not None and self._asks is not None:
+            self._asks.write_registered()
             with trio.CancelScope(shield=True):
-                await self._journal.flush()
+                await self.journal.flush()
 
     def charge(self, spend: Spend) -> None:
         """Book spend that the caller made itself."""
@@ -148,7 +173,10 @@ class Evaluator:
         """
         inputs = self.check(target, requests)
         taken = range(samples) if isinstance(samples, int) else samples
-        batch = self._batch(target, requests, taken, by_row=fit == "rows")
+        batch = self._batch(target, requests, taken, by_row=fit == "rows", bare=self._asks is not None and not traces)
+        step, told = await self._begin(batch, target, fit, step, traces)
+        if told is not None:
+            return self._outcome(batch, requests, told)
         await self._look_up(batch, target, traces)
         fitting, ending = await self._run(batch, target, inputs, fit, step)
         wanted = batch.of(fitting)
@@ -160,13 +188,34 @@ class Evaluator:
         if unscored is not None and not lenient:
             raise await self._metric_error(unscored, wanted, target)
         self._warn_unread(wanted)
-        evaluations = tuple(batch.evaluation(request) for request in requests[: len(fitting)])
-        if ending.cap is None:
-            return Complete(evaluations=evaluations)
-        needed = batch.needed(requests)
-        self.emit(Refused(needed=needed, cap=ending.cap, step=step))
+        needed = 0 if ending.cap is None else batch.needed(requests)
+        told = Told(step=step, shown=len(fitting), cap=ending.cap, needed=needed)
+        self.emit(told)
         await self.flush()
-        return BudgetExhausted(needed=needed, cap=ending.cap, partial=evaluations or None)
+        return self._outcome(batch, requests, told)
+
+    async def _begin(
+        self, batch: Batch, target: abc.Target, fit: Fit, step: str, traces: bool
+    ) -> tuple[str, Told | None]:
+        """Write the ask down; gives its name, and what it was told where the run has come so far before.
+
+        Where it was killed meanwhile, the batch has what landed, and what was under way counts as spent.
+        """
+        if self._asks is None or self.journal is None:
+            return step, None
+        content = content_of(batch, self._hash_of, fit, traces)
+        step, recorded = await self._asks.begin(step, content, str(batch), traces=traces)
+        await fill(batch, recorded, self.journal, target, traces)
+        for lost in recorded.lost:
+            self.ledger.book(lost.spend)
+            self.emit(lost)
+        return step, recorded.told
+
+    def _outcome(self, batch: Batch, requests: Sequence[Request], told: Told) -> EvalOutcome:
+        evaluations = tuple(batch.evaluation(request) for request in requests[: told.shown])
+        if told.cap is None:
+            return Complete(evaluations=evaluations)
+        return BudgetExhausted(needed=told.needed, cap=told.cap, partial=evaluations or None)
 
     def check(self, target: abc.Target, requests: Sequence[Request]) -> dict[int, dict[str, Any]]:
         """Refuse what cannot work, before anything is spent; gives the program's inputs by column."""
@@ -185,9 +234,11 @@ class Evaluator:
         program = self._dispatcher.fingerprint_of(target)
         return [self._identities.baseline(target, program, models, sample) for sample in samples]
 
-    def _batch(self, target: abc.Target, requests: Sequence[Request], samples: range, *, by_row: bool) -> Batch:
+    def _batch(
+        self, target: abc.Target, requests: Sequence[Request], samples: range, *, by_row: bool, bare: bool
+    ) -> Batch:
         baselines = self.baselines(target, samples)
-        batch = Batch(requests, samples, by_row=by_row)
+        batch = Batch(requests, samples, by_row=by_row, bare=bare)
         for index, columns in requests:
             for column in columns:
                 for sample, baseline in zip(samples, baselines, strict=True):
@@ -195,8 +246,8 @@ class Evaluator:
         return batch
 
     async def _look_up(self, batch: Batch, target: abc.Target, traces: bool) -> None:
-        identities = [item.identity for item in batch.items.values()]
-        if identities and self._journal is not None and identities[0].baseline.volatile:
+        identities = [item.identity for item in batch.items.values() if item.record is None and item.kept is None]
+        if identities and self.journal is not None and identities[0].baseline.volatile:
             self.warn(
                 "identity",
                 "the program, metric or model holds objects without a content identity, so that their results are not "
@@ -205,7 +256,7 @@ class Evaluator:
         known = await self._answers.look_up(identities, target, traces)
         for item in batch.items.values():
             found = known.get(item.identity.key)
-            if found is not None:
+            if found is not None and not item.told:
                 item.record, item.kept, item.source = found.record, found.kept, found.source
 
     async def _run(
@@ -268,10 +319,12 @@ class Evaluator:
         """Book what was served instead of run."""
         for item in wanted:
             record = item.record
-            if item.leads or record is None or record.eval is None or not record.status.scored:
+            if item.leads or item.told or record is None:
                 continue
-            self.ledger.book(Spend(cache_hits=1))
-            served = attrs.evolve(record, trace=None, output=None)
+            if record.eval is not None:
+                self.ledger.book(Spend(cache_hits=1))
+            # what came from a cache is written in full: it may be gone when the run begins again (R13)
+            served = attrs.evolve(record, trace=None, output=None) if item.source == "store" else record
             self.emit(
                 RolloutLanded(
                     key=item.identity.key,

@@ -15,7 +15,7 @@ import attrs
 
 from burnish import abc
 from burnish._model.candidate import Candidate
-from burnish._model.canonical import Json, fingerprint, hash64, hex64
+from burnish._model.canonical import Json, JsonMap, fingerprint, hash64, hex64
 from burnish._model.example import Example
 from burnish._runtime.codeprint import CodePrint, code_print, same_code
 from burnish._runtime.metric import MetricRunner
@@ -86,6 +86,13 @@ class Identities:
             salt=hex64(self._salt),
             volatile=bool(opaque or metric_opaque),
         )
+
+    def facts(self, target: abc.Target, models: Mapping[str, Any]) -> JsonMap:
+        """Say which models there are, and name the kinds of objects that have no content identity."""
+        opaque: list[Any] = [*getattr(target, "opaque", ()), *self._metric.code_print.opaque]
+        identities = {role: fingerprint(self._model(model, opaque)) for role, model in sorted(models.items())}
+        volatile = ", ".join(dict.fromkeys(f"a {type(thing).__qualname__}" for thing in opaque))
+        return {"models": dict[str, Json](identities), "volatile": volatile}
 
     def _tokens(self, objects: list[Any]) -> Json:
         """Name objects without a content identity by order of first sight, in a name space of this engine alone."""

@@ -1,15 +1,42 @@
-"""Where a run's events go: into the run store, and to whoever watches."""
+"""Where a run's events go, and where a run that begins again finds what it was told (`docs/design.md`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from burnish._model.events import Event
+import attrs
+
+from burnish._model.events import (
+    Asked,
+    CandidateRegistered,
+    Event,
+    Rewound,
+    RolloutLanded,
+    RolloutLost,
+    Told,
+)
+from burnish._model.outcome import RolloutStatus
+from burnish._runtime.history import History, RecordedAsk, open_starts
 from burnish._runtime.run_store import RunStore
+from burnish.errors import ReplayDivergedError
 
 
-class Journal(Protocol):
+@attrs.frozen(kw_only=True)
+class Recorded:
+    """What is known of an ask that is met: nothing where it is a new one."""
+
+    told: Told | None = None
+    """The answer; None where the run came to no answer."""
+    events: Sequence[Event] = ()
+    """What had landed for it, and what else was booked until then."""
+    lost: Sequence[RolloutLost] = ()
+    """Rollouts of it that were under way when the run was killed: to be written."""
+    rewound: Rewound | None = None
+    """Where the run goes another way from here on: to be booked."""
+
+
+class Writer(Protocol):
     """Takes events in order; `flush` returns when they are safe."""
 
     def emit(self, event: Event) -> None: ...
@@ -17,16 +44,113 @@ class Journal(Protocol):
     async def flush(self) -> None: ...
 
 
-class RunJournal:
-    """The journal of a run: its store, then its watcher."""
+class Journal(Writer, Protocol):
+    """Gives back what a run's earlier life was told, too."""
 
-    def __init__(self, store: RunStore, watch: Callable[[Event], None] | None = None) -> None:
+    def seen(self, event: Event) -> None:
+        """Show an event that the store holds already to whoever watches."""
+
+    def register(self, events: Sequence[CandidateRegistered]) -> None:
+        """Write the registrations that the store does not hold."""
+
+    async def begin(
+        self, asked: Asked, registered: Sequence[CandidateRegistered], *, traces: bool = False
+    ) -> Recorded:
+        """Write an ask down, or give what is recorded of it. Raises `ReplayDivergedError` where it is another one."""
+
+    async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
+        """Give the results of a run's earlier life by key, with their traces if wanted."""
+
+
+@attrs.frozen(kw_only=True)
+class ReplayRules:
+    """How a run that begins again deals with what may differ."""
+
+    continue_live: bool = False
+    """Whether to go another way where the run asks something else, instead of refusing."""
+    retry_failed: bool = False
+    """Whether to ask anew from the first rollout on that the infrastructure left unscored."""
+    other_budget: bool = False
+    """Whether the budget is another one, so that refusals do not hold."""
+
+
+class RunJournal:
+    """The journal of a run: its store, its history if it has begun before, and its watcher."""
+
+    def __init__(
+        self,
+        store: RunStore,
+        watch: Callable[[Event], None] | None = None,
+        *,
+        history: History | None = None,
+        rules: ReplayRules | None = None,
+    ) -> None:
         self._store, self._watch = store, watch
+        self._history, self._rules = history, rules or ReplayRules()
 
     def emit(self, event: Event) -> None:
         self._store.append(event)
+        self.seen(event)
+
+    def seen(self, event: Event) -> None:
         if self._watch is not None:
             self._watch(event)
 
+    def register(self, events: Sequence[CandidateRegistered]) -> None:
+        for event in events:
+            if self._history is not None and self._history.known(event):
+                self.seen(event)
+            else:
+                self.emit(event)
+
+    async def begin(
+        self, asked: Asked, registered: Sequence[CandidateRegistered], *, traces: bool = False
+    ) -> Recorded:
+        recorded, rewound = None, None
+        history = self._history
+        if history is not None:
+            try:
+                recorded = history.match(asked, registered)
+                to = None if recorded is None else await self._outdated(history, recorded)
+            except ReplayDivergedError as error:
+                if not self._rules.continue_live:
+                    raise
+                to = error.number - 1
+            if to is not None:
+                rewound = await history.rewind(to)
+                self.emit(rewound)
+                recorded = recorded if recorded is not None and recorded.number <= to else None
+        self.register(registered)
+        if history is None or recorded is None:
+            self.emit(asked)
+            return Recorded(rewound=rewound)
+        self.seen(asked)
+        events = await history.events(asked.step, traces=traces)
+        booked = history.booked_until(recorded.told_at or self._store.appended + 1)
+        return Recorded(
+            told=recorded.told,
+            events=[*booked, *(event for event in events if not isinstance(event, RolloutLost))],
+            lost=() if recorded.told is not None else open_starts(events),
+            rewound=rewound,
+        )
+
+    async def _outdated(self, history: History, recorded: RecordedAsk) -> int | None:
+        """Give the number of the last event that holds, where what was told is not to be told again."""
+        told = recorded.told
+        if told is None:
+            return None
+        again = told.cap is not None and self._rules.other_budget
+        if self._rules.retry_failed and not again:
+            landed = {_place(e): e for e in await history.events(recorded.asked.step) if isinstance(e, RolloutLanded)}
+            again = any(e.record.status is RolloutStatus.INFRASTRUCTURE_FAILED for e in landed.values())
+        return recorded.told_at - 1 if again else None
+
+    async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
+        return {} if self._history is None else await self._history.find(keys, traces=traces)
+
     async def flush(self) -> None:
         await self._store.flush()
+
+
+def _place(event: RolloutLanded) -> tuple[int, int, int]:
+    return event.candidate, event.example, event.sample

@@ -11,9 +11,11 @@ import attrs
 import trio
 
 from burnish import abc
-from burnish._model.budget import Budget, RoleSpend, Spend, Tally
+from burnish._model.budget import Budget, RoleSpend, Spend, Tally, spend_of_calls
+from burnish._model.events import Event, RolloutLanded
+from burnish._model.state import tally_event
 from burnish._runtime.log import log
-from burnish._runtime.rations import NOTHING, Need, Rations, Share
+from burnish._runtime.rations import NOTHING, UNBOUNDED, Bound, Call, Need, Rations, Share
 from burnish.errors import BudgetExceededError, RunStoppedError, first_line
 
 
@@ -33,7 +35,7 @@ class Ledger:
 
     All checks and reservations happen between two checkpoints, so that no interleaving can admit too much. A shared
     `meter`, where there is one, is asked after the run's own budget, under keys that begin with `run`: a name of this
-    ledger's alone, made up where none is given.
+    ledger's alone, made up where none is given. A run that begins again has taken `seconds` already.
     """
 
     def __init__(
@@ -43,16 +45,17 @@ class Ledger:
         meter: abc.Meter | None = None,
         run: str = "",
         clock: Callable[[], float] = time.monotonic,
+        seconds: float = 0.0,
     ) -> None:
         self.budget = budget
         self._meter, self._run, self._clock = meter, run or uuid.uuid4().hex, clock
-        self._began = clock()
+        self._began = clock() - seconds
         self._spent = Tally()
         self._rollouts_reserved = 0
         self._requests_in_flight = 0
         self._rations = Rations(budget)
         self._set_aside = 0
-        self._aside_each = self._rations.bound
+        self._aside = NOTHING
         self._asked = 0
         self._leases: deque[_Lease] = deque()
         self._told = False
@@ -70,9 +73,9 @@ class Ledger:
 
     def _view(self, *, aside: bool = True, held: Need = NOTHING) -> Spend:
         """Give the spend as if all that is reserved were spent: `held`, and what the final test needs."""
-        rollouts = self._set_aside if aside else 0
-        need = held + self._aside_each * rollouts if self._rations.active else NOTHING
-        rollouts += self._rollouts_reserved
+        set_aside = self._set_aside if aside else 0
+        need = held + self._aside if set_aside and self._rations.active else held
+        rollouts = self._rollouts_reserved + set_aside
         spent = self.spend
         return attrs.evolve(
             spent,
@@ -132,25 +135,27 @@ class Ledger:
         Not while rollouts are in flight: what is known then depends on which of them ended first.
         """
         if not self._rations.busy:
-            self._aside_each = self._rations.bound
+            usual = self._rations.usual
+            self._aside = usual * self._set_aside + self._rations.bound.less(usual)
 
     async def ration(self, kind: Hashable) -> Share | str:
         """Reserve for one rollout of a candidate that is about to start; `Rations` says how much.
 
-        Gives its share, or the cap that refuses it. What does not fit beside the rollouts in flight waits for them,
-        first in, first out, so that the answer does not depend on how many run at once. Cancelled, it has no share.
+        Gives its share, or the cap that refuses it. What does not fit beside the rollouts and calls in flight waits for
+        them, first in, first out, so that the answer does not depend on how many run at once. Cancelled, it has no
+        share.
         """
         rations = self._rations
         async with rations.turn:
             while True:
                 alone = not rations.busy
-                need = rations.bound if alone else rations.beside(kind)
-                if need is not None:
+                times = 1 if alone else rations.beside(kind)
+                if times is not None:
                     view = self._view(held=rations.held())
-                    cap = self.budget.refusal(view, requests=1) or self._too_dear(view, need)
+                    cap = self.budget.refusal(view, requests=1) or self._too_dear(view, rations.bound * times)
                     if cap is None:
-                        return rations.open(kind, need)
-                    if alone:
+                        return rations.open(kind, rations.usual * times)
+                    if alone and not rations.in_flight:
                         return cap
                 await rations.wait_settled()
 
@@ -257,43 +262,83 @@ class Ledger:
         """Give back reservations of rollouts that did not run."""
         self._end(count, unused=True)
 
+    def replay(self, event: Event, kind: Callable[[int], Hashable]) -> None:
+        """Book what an event of the run's earlier life cost, and learn of it what it showed then.
+
+        `kind` gives what a candidate's rollouts are known by.
+        """
+        tally_event(self._spent, event)
+        if isinstance(event, RolloutLanded) and event.source == "live" and self._rations.active:
+            share = self._rations.open(kind(event.candidate), NOTHING)
+            share.book(spend_of_calls(event.record.calls))
+            self._rations.close(share, conclusive=event.record.telling)
+
     def book(self, spent: Spend) -> None:
         """Book spend that needed no reservation: cache hits, charges."""
         self._spent.add(spent)
 
-    def admit_request(self, role: str) -> None:
+    async def admit_request(self, role: str, bound: Bound = UNBOUNDED) -> Call:
         """Reserve one request to a provider. Raises `BudgetExceededError` where it would pass a cap.
 
-        A rollout's request draws on its share; one beyond it must fit beside the shares of all others. Under a cap on
-        money it may cost as much as the dearest so far.
+        What does not fit beside what is in flight waits for it, first in, first out, and is refused when it does not
+        fit then either. Cancelled while it waits, it has reserved nothing.
         """
         rations = self._rations
-        share, inside = rations.current()
-        view = self._view(aside=not inside, held=rations.held(but=share) if rations.active else NOTHING)
-        cap = self.budget.refusal(view, requests=1)
-        most = self.budget.max_cost
-        if cap is None and most is not None and view.cost + rations.call_cost(share) > most:
-            cap = "max_cost"
+        call = rations.call(bound)
+        cap, inside = self._refusal_of(call), rations.inside(call)
+        if cap is None:
+            waits = inside and rations.active and rations.calls.locked() and not rations.nested
+        else:
+            waits = rations.may_pass(call, cap)
+        if not waits:
+            return self._begin(role, call, cap)
+        async with rations.calls if inside else rations.turn:
+            while (cap := self._refusal_of(call)) is not None and rations.may_pass(call, cap):
+                await rations.wait_settled()
+            return self._begin(role, call, cap)
+
+    def admit_request_nowait(self, role: str, bound: Bound = UNBOUNDED) -> Call:
+        """Do `admit_request` without waiting: what does not fit now is refused."""
+        call = self._rations.call(bound)
+        return self._begin(role, call, self._refusal_of(call))
+
+    def _refusal_of(self, call: Call) -> str | None:
+        """Name the cap that a request would pass; None if it fits.
+
+        A rollout's request draws on its share; one beyond it must fit beside the shares of all others, and each beside
+        the bounds of all requests under way.
+        """
+        rations = self._rations
+        if not rations.active:
+            return self.budget.refusal(self.spend, requests=1)
+        view = self._view(aside=not rations.inside(call), held=rations.held(but=call.share))
+        return self.budget.refusal(view, requests=1) or self._too_dear(view, rations.need(call))
+
+    def _begin(self, role: str, call: Call, cap: str | None) -> Call:
         if cap is not None:
             raise BudgetExceededError(
                 f"the budget's {cap} leaves no room for one more {role} request; it was not made", cap=cap
             )
         self._requests_in_flight += 1
-        if rations.active:
-            rations.call_starts()
+        if self._rations.active:
+            self._rations.starts(call)
+        return call
 
-    def settle_request(self, role: str, spent: RoleSpend) -> None:
-        """Book a request that was made, in place of its reservation."""
+    def settle_request(self, call: Call, role: str, spent: RoleSpend, *, charged: bool = False) -> None:
+        """Book a request that was made, in place of its reservation.
+
+        `charged` is one that the provider may have charged, though nobody said what.
+        """
         self._requests_in_flight -= 1
         if self._rations.active:
-            self._rations.call_ends(spent)
+            self._rations.ends(call, spent, charged=charged)
         self._spent.calls({role: spent})
 
-    def release_request(self) -> None:
+    def release_request(self, call: Call) -> None:
         """Give back the reservation of a request that was never sent."""
         self._requests_in_flight -= 1
         if self._rations.active:
-            self._rations.call_ends(None)
+            self._rations.ends(call, None)
 
 
 def _rollouts(count: int) -> abc.Amount:

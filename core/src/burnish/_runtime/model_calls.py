@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from decimal import Decimal
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
@@ -14,12 +14,14 @@ import trio
 import xxhash
 
 from burnish import abc
-from burnish._model.budget import ZERO, RoleSpend
-from burnish._model.lm import LMRequest, LMResponse, Usage, price
+from burnish._model.budget import RoleSpend
+from burnish._model.lm import LMRequest, LMResponse
 from burnish._runtime.blame import VERDICTS, stops
 from burnish._runtime.invoke import for_caller, in_thread, is_async
 from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.playback import played
+from burnish._runtime.pricing import MAYBE_CHARGED, bound_for, charged_for, name_of, no_price, priced, spent_on
+from burnish._runtime.rations import UNBOUNDED, within_call
 from burnish._runtime.scope import Account, current_account
 from burnish.errors import (
     BudgetExceededError,
@@ -107,9 +109,10 @@ async def call_model(
 
     `admit` is called before a call that no replay answers; what it raises is raised instead.
 
-    Inside a rollout the calls are booked on it. Raises a `ModelError` when the attempts are used up or cannot help,
-    `BudgetExceededError` when a cap leaves no room, `UsageError` after the first answer without a price under a cap in
-    money. Cancelled, the attempt in flight ends at once and counts as made.
+    Inside a rollout the calls are booked on it. What does not fit the budget beside the calls in flight waits for them.
+    Raises a `ModelError` when the attempts are used up or cannot help, `BudgetExceededError` when a cap leaves no room;
+    under a cap in money `UsageError` for a model with a price and without a bound of its replies, and after the first
+    answer whose price nobody knows. Cancelled, the attempt in flight ends at once and counts as made.
     """
     model = as_model(model)
     account = current_account()
@@ -177,56 +180,44 @@ async def _attempt(
     model: abc.Model, request: LMRequest, role: str, account: Account | None, limiter: Limiter
 ) -> LMResponse:
     ledger = None if account is None else account.ledger
+    call: Any = None
     if ledger is not None and account is not None:
-        try:
-            ledger.admit_request(role)
-        except BudgetExceededError as error:
-            account.refused = error.cap
-            raise
-    sent, answered, spent = False, "", RoleSpend(requests=1, unpriced=1)
+        bound = bound_for(model, request, ledger.budget) if ledger.rations else UNBOUNDED
+        call = await admitted(ledger.admit_request(role, bound), account)
+    sent, charged, answered, spent = False, True, "", RoleSpend(requests=1, unpriced=1)
     try:
         async with limiter.slot(role):
             sent, began = True, trio.current_time()
             try:
-                response = await _timed(model, request)
+                with nullcontext() if ledger is None or not ledger.rations else within_call():
+                    response = priced(await _timed(model, request), model.limits.price)
             except ModelRateLimitError:
                 limiter.shrink(began)
                 raise
-        answered, spent = response.model, _spent(response.usage, response.cost)
+        answered, spent = response.model, spent_on(response.usage, response.cost)
         if ledger is not None and ledger.budget.max_cost is not None and response.cost is None:
-            raise UsageError(
-                f"{_name_of(model)} says no price, so that max_cost cannot be kept: cap max_requests or max_tokens "
-                "instead, or give the model its prices"
-            )
+            raise UsageError(no_price(name_of(model)))
         return response
     except ModelError as error:
-        spent = _charged(error)
+        spent, charged = charged_for(error, model.limits.price), isinstance(error, MAYBE_CHARGED)
         raise
     finally:
         # what is booked was made before, so that nothing here can fail and leave a request in flight for good
         if ledger is not None and not sent:
-            ledger.release_request()
+            ledger.release_request(call)
         elif ledger is not None:
-            ledger.settle_request(role, spent)
+            ledger.settle_request(call, role, spent, charged=charged and bool(spent.unpriced))
         if account is not None and sent:
             account.book(role, spent, answered)
 
 
-def _spent(usage: Usage, cost: Decimal | None) -> RoleSpend:
-    return RoleSpend(requests=1, usage=usage, cost=ZERO if cost is None else cost, unpriced=1 if cost is None else 0)
-
-
-def _charged(error: ModelError) -> RoleSpend:
-    """Give what a failed request was charged; an error that says it wrongly says nothing."""
+async def admitted(admission: Awaitable[Any], account: Account) -> Any:
+    """Await an admission to the ledger, and note the cap that refuses it on the rollout's account."""
     try:
-        return _spent(error.usage if isinstance(error.usage, Usage) else Usage(), price(error.cost))
-    except ModelAnswerError:
-        return RoleSpend(requests=1, unpriced=1)
-
-
-def _name_of(model: abc.Model) -> str:
-    name, identity = type(model).__name__, model.identity
-    return f"the model `{identity.get('model', name) if isinstance(identity, Mapping) else name}`"
+        return await admission
+    except BudgetExceededError as error:
+        account.refused = error.cap
+        raise
 
 
 async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
@@ -257,21 +248,21 @@ async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
             raise
         raise meant from (raised if meant is error else error)
     if not isinstance(response, LMResponse):
-        raise ModelAnswerError(f"{_name_of(model)} answered with a {type(response).__name__}, not an `LMResponse`")
+        raise ModelAnswerError(f"{name_of(model)} answered with a {type(response).__name__}, not an `LMResponse`")
     return response
 
 
 def _meaning(model: abc.Model, error: BaseException) -> BaseException:
     """Give the error that says what an error of a model's code means to the run."""
     if isinstance(error, ModelAnswerError):
-        return ModelAnswerError(f"{_name_of(model)} gave an answer that cannot be used: {error}")
+        return ModelAnswerError(f"{name_of(model)} gave an answer that cannot be used: {error}")
     if isinstance(error, (ModelError, BudgetExceededError, RunStoppedError, UsageError)):
         return error
     if isinstance(error, trio.TooSlowError):
         return ModelTimeoutError("the model's own time limit ran out")
     if isinstance(error, OSError):
         return ModelConnectionError(f"the connection failed: {error}")
-    return ModelFailedError(f"{_name_of(model)} failed: {first_line(error, 2000)}")
+    return ModelFailedError(f"{name_of(model)} failed: {first_line(error, 2000)}")
 
 
 def run_from_sync(call: Callable[[], Awaitable[T]]) -> T:

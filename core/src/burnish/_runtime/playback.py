@@ -130,7 +130,7 @@ class Replay:
         recorder, span = at[0], at[1]
         tape = self._tapes.get(recorder)
         if tape is None:
-            tape = self._tapes[recorder] = _Tape(self._shelf.take(recorder.meta, outer=recorder is self._around))
+            tape = self._tapes[recorder] = _Tape(self._shelf.take(recorder.meta))
         if not tape.live:
             try:
                 found = tape.play(span, isinstance(model, RecordedModel))
@@ -178,15 +178,15 @@ class _Shelf:
                 self._rollouts.setdefault(key, []).append(trace)
         self._taken: Counter[tuple[int | None, str]] = Counter()
 
-    def take(self, meta: TraceMeta, *, outer: bool) -> Trace | None:
+    def take(self, meta: TraceMeta) -> Trace | None:
         """Give the trace for a scope. A rollout of a new candidate gets that of another one on the same inputs."""
         if meta.trace_id in self._by_id:
             return self._by_id[meta.trace_id]
-        if meta.candidate_hash is not None:
+        if meta.inputs:
             for key in ((meta.candidate_hash, _digest(meta)), (None, _digest(meta))):
                 if key in self._rollouts:
                     return self._next(key, self._rollouts[key], again=True)
-        plain = [t for t in self._traces if not t.meta.inputs] if meta.candidate_hash is not None else self._traces
+        plain = [t for t in self._traces if not t.meta.inputs] if meta.inputs else self._traces
         return self._next((None, ""), plain, again=False)
 
     def _next(self, key: tuple[int | None, str], among: list[Trace], *, again: bool) -> Trace | None:
@@ -318,8 +318,9 @@ def replay(
     call raises a `PlaybackError`, here at the latest if the program swallowed it. `until_divergence`: a scope is served
     up to its first other call and asks its models from there on.
 
-    Each `burnish.capture()` block takes the next trace, and so do plain calls; a rollout of an engine takes that of its
-    candidate and inputs, or of its inputs under another candidate. Where no model is in force, a `RecordedModel` is.
+    Each `burnish.capture()` block takes the next trace, and so do plain calls; a rollout of an engine, or a capture with
+    inputs, takes that of its candidate and inputs, or of its inputs under another candidate. Where no model is in
+    force, a `RecordedModel` is.
     `unrecorded` says what becomes of calls that traces never hold: of a metric's judge, of proposers.
     """
     playing = Replay((traces,) if isinstance(traces, Trace) else traces, mode, unrecorded)

@@ -74,6 +74,7 @@ class Parts:
 
     def __init__(self) -> None:
         self._names: dict[Beginning, str] = {}
+        """Of those that were written here."""
         self._beginnings: dict[str, Beginning] = {}
 
     def apart(self, key: str, check: str, record: RolloutRecord) -> list[abc.CacheRecord]:
@@ -92,14 +93,14 @@ class Parts:
         if name is None:
             body = codec.dumps(prefix, Beginning)
             name = fingerprint(body)
-            self._learn(name, prefix)
+            self._make_room()
+            self._names[prefix], self._beginnings[name] = name, prefix
             parts.append(abc.CacheRecord(key=abc.PREFIX_KEY + name, check=name, body=body, created=now))
         return name
 
-    def _learn(self, name: str, prefix: Beginning) -> None:
-        if len(self._names) >= MOST_NAMES:
+    def _make_room(self) -> None:
+        if len(self._beginnings) >= MOST_NAMES:
             self._forget()
-        self._names[prefix], self._beginnings[name] = name, prefix
 
     def _forget(self) -> None:
         self._names.clear()
@@ -121,16 +122,16 @@ class Parts:
                     found[key] = codec.loads(part.body, _Stored)
         names = dict.fromkeys(name for stored in found.values() for name in stored.prefixes)
         missing = tuple(abc.PREFIX_KEY + name for name in names if name not in self._beginnings)
-        if missing:
-            self._take_in(missing, await cache.get_many(abc.CacheGet(keys=missing)))
         known = self._beginnings
+        if missing:
+            known = {**known, **self._take_in(missing, await cache.get_many(abc.CacheGet(keys=missing)))}
         return {
             key: attrs.evolve(stored.trace, prefixes=tuple(known[name] for name in stored.prefixes))
             for key, stored in found.items()
             if all(name in known for name in stored.prefixes)
         }
 
-    def _take_in(self, keys: tuple[str, ...], stored: Mapping[str, abc.CacheRecord]) -> None:
+    def _take_in(self, keys: tuple[str, ...], stored: Mapping[str, abc.CacheRecord]) -> dict[str, Beginning]:
         read: dict[str, Beginning] = {}
         for key in keys:
             entry = stored.get(key)
@@ -139,8 +140,9 @@ class Parts:
                     read[key.removeprefix(abc.PREFIX_KEY)] = codec.loads(entry.body, Beginning)
         if len(read) < len(keys):  # the cache forgets: what it was given before may be gone too, and is written again
             self._forget()
-        for name, prefix in read.items():
-            self._learn(name, prefix)
+        self._make_room()
+        self._beginnings.update(read)  # not `_names`: what others wrote may soon be too old, so it is written here too
+        return read
 
 
 def _tied(check: str, body: str) -> str:

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import attrs
 import trio
 
-from burnish._model.codec import CODEC_VERSION, dumps, loads
-from burnish._model.events import Event
+from burnish._model.codec import dumps, loads
+from burnish._model.events import Event, Rewound, RolloutLanded
+from burnish._model.trace import Trace
 from burnish._runtime.files import CACHE_ID, RUN_STORE_ID
 from burnish.errors import StoreError
+
+STORE_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
     n INTEGER PRIMARY KEY,
+    seconds REAL NOT NULL,
     type TEXT NOT NULL,
     key TEXT,
     step TEXT,
     body TEXT NOT NULL
 );
+CREATE INDEX IF NOT EXISTS by_step ON events (step, n);
+CREATE INDEX IF NOT EXISTS by_key ON events (key, n);
+CREATE TABLE IF NOT EXISTS traces (n INTEGER PRIMARY KEY REFERENCES events, body TEXT NOT NULL);
 """
+_WITH_TRACES = "SELECT e.n, e.body, t.body FROM events e LEFT JOIN traces t USING (n)"
+
+_Row = tuple[int, float, str, str | None, str | None, str, str | None]
 
 
 class RunStore:
@@ -33,9 +45,11 @@ class RunStore:
     synchronous=NORMAL).
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, clock: Callable[[], float] = lambda: 0.0) -> None:
         self.path = path
-        self._pending: list[tuple[int, str, str | None, str | None, str]] = []
+        self.clock = clock
+        """Seconds that the run has taken so far: noted with each event."""
+        self._pending: list[_Row] = []
         self._next = 1
         self._committed = 0
         self._lock = trio.Lock()
@@ -43,6 +57,11 @@ class RunStore:
         self._decoding = trio.CapacityLimiter(1)
         self._grown = trio.Event()
         self._connection: sqlite3.Connection | None = None
+
+    @property
+    def appended(self) -> int:
+        """Number of the last event that was taken in."""
+        return self._next - 1
 
     @property
     def committed(self) -> int:
@@ -53,9 +72,13 @@ class RunStore:
         """Take an event in; gives its number, from 1 on."""
         number = self._next
         self._next += 1
-        body = dumps(event, Event)
+        trace = None
+        if isinstance(event, RolloutLanded) and event.record.trace is not None:  # apart: it is most of it, rarely read
+            trace = dumps(event.record.trace)
+            event = attrs.evolve(event, record=attrs.evolve(event.record, trace=None))
         key, step = getattr(event, "key", None), getattr(event, "step", None)
-        self._pending.append((number, type(event).__name__, key, step, body))
+        row = (number, self.clock(), type(event).__name__, key, step, dumps(event, Event), trace)
+        self._pending.append(row)
         return number
 
     async def flush(self) -> None:
@@ -91,14 +114,25 @@ class RunStore:
         # 500 landings take 0.1 s to decode: not on the loop, and not where the next commit waits for its turn
         return await trio.to_thread.run_sync(_decoded, rows, limiter=self._decoding)
 
-    def _commit(self, rows: Sequence[tuple[int, str, str | None, str | None, str]]) -> None:
+    def _commit(self, rows: Sequence[_Row]) -> None:
         with self._guard() as connection, connection:
-            connection.executemany("INSERT INTO events (n, type, key, step, body) VALUES (?, ?, ?, ?, ?)", rows)
+            connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", [row[:-1] for row in rows])
+            traces = [(row[0], row[-1]) for row in rows if row[-1] is not None]
+            connection.executemany("INSERT INTO traces VALUES (?, ?)", traces)
 
-    def _select(self, after: int, limit: int) -> list[tuple[int, str]]:
+    def _select(self, after: int, limit: int) -> list[tuple[int, str, str | None]]:
         with self._guard() as connection:
-            cursor = connection.execute("SELECT n, body FROM events WHERE n > ? ORDER BY n LIMIT ?", (after, limit))
+            cursor = connection.execute(f"{_WITH_TRACES} WHERE e.n > ? ORDER BY e.n LIMIT ?", (after, limit))
             return cursor.fetchall()
+
+    async def query(self, sql: str, *values: Any) -> list[Any]:
+        """Give the rows of a query. Raises `StoreError` where the file cannot be read."""
+
+        def select() -> list[Any]:
+            with self._guard() as connection:
+                return connection.execute(sql, values).fetchall()
+
+        return await trio.to_thread.run_sync(select, limiter=self._thread)
 
     def _guard(self) -> _Guard:
         if self._connection is None:
@@ -114,7 +148,7 @@ class RunStore:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.execute(f"PRAGMA application_id={RUN_STORE_ID}")
-            connection.execute(f"PRAGMA user_version={CODEC_VERSION}")
+            connection.execute(f"PRAGMA user_version={STORE_VERSION}")
             connection.executescript(_SCHEMA)
             (last,) = connection.execute("SELECT COALESCE(MAX(n), 0) FROM events").fetchone()
         except BaseException as error:
@@ -135,8 +169,16 @@ class RunStore:
             self._connection = None
 
 
-def _decoded(rows: Sequence[tuple[int, str]]) -> list[tuple[int, Event]]:
-    return [(number, loads(body, Event)) for number, body in rows]  # type: ignore[arg-type]
+def _decoded(rows: Sequence[tuple[int, str, str | None]]) -> list[tuple[int, Event]]:
+    return [(number, decoded(body, trace)) for number, body, trace in rows]
+
+
+def decoded(body: str, trace: str | None = None) -> Event:
+    """Read an event back, with the trace that was kept apart. Raises `StoreError` where either is damaged."""
+    event: Event = loads(body, Event)  # type: ignore[arg-type]
+    if trace is None or not isinstance(event, RolloutLanded):
+        return event
+    return attrs.evolve(event, record=attrs.evolve(event.record, trace=loads(trace, Trace)))
 
 
 def _check_ours(connection: sqlite3.Connection, path: str) -> None:
@@ -147,11 +189,25 @@ def _check_ours(connection: sqlite3.Connection, path: str) -> None:
     if owner != RUN_STORE_ID and (owner or version or tables):
         what = "a cache of burnish" if owner == CACHE_ID else "a database"
         raise StoreError(f"{path} is {what}, but not a run store of burnish; it was left alone", path=path)
-    if version > CODEC_VERSION:
+    if version > STORE_VERSION or owner == RUN_STORE_ID and version < STORE_VERSION:
         raise StoreError(
-            f"the run store {path} has version {version}; this burnish reads up to {CODEC_VERSION}: upgrade burnish",
+            f"the run store {path} has version {version}; this burnish reads version {STORE_VERSION}: "
+            f"{'upgrade burnish' if version > STORE_VERSION else 'it is of a burnish before the first release'}",
             path=path,
         )
+
+
+REWINDS = "SELECT n, body FROM events WHERE type = 'Rewound' ORDER BY n"
+
+
+def dropped_ranges(rewinds: Sequence[tuple[int, str]]) -> list[range]:
+    """Give the numbers of the events that later rewinds have dropped, of the rows that `REWINDS` finds."""
+    found = []
+    for number, body in rewinds:
+        event = decoded(body)
+        assert isinstance(event, Rewound)
+        found.append(range(event.to + 1, number))
+    return found
 
 
 class _Guard:
@@ -191,7 +247,7 @@ async def open_run_store(path: Path | None) -> AsyncIterator[RunStore]:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Read a run's events, in order, without opening it for writing.
+    """Read a run's events, in order, without opening it for writing and without those that a rewind has dropped.
 
     Raises `StoreError` for a damaged file, one of another program, or one that a newer burnish wrote.
     """
@@ -199,8 +255,10 @@ def read_events(path: Path) -> Iterator[Event]:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             _check_ours(connection, str(path))
-            for (body,) in connection.execute("SELECT body FROM events ORDER BY n"):
-                yield loads(body, Event)  # type: ignore[arg-type]
+            dropped = dropped_ranges(connection.execute(REWINDS).fetchall())
+            for number, body, trace in connection.execute(f"{_WITH_TRACES} ORDER BY e.n"):
+                if not any(number in numbers for numbers in dropped):
+                    yield decoded(body, trace)
         finally:
             connection.close()
     except sqlite3.Error as error:

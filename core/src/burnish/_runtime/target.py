@@ -99,9 +99,10 @@ def check_overlay(parameter: Parameter, overlay: Overlay) -> None:
 class FunctionTarget:
     """A callable as a target: `apply` injection where it has predictors, no parameters otherwise.
 
-    Its `metering` is `call`, which holds for what it asks through `burnish.call_model` and predictors of burnish.
-    Whether it calls an SDK of its own cannot be known beforehand, so no cap is refused; the first rollout that succeeds
-    under a cap on requests, tokens or money without a call that burnish saw is named in the log.
+    Its `metering` is `call`, which holds for what it asks through `burnish.call_model`, predictors of burnish and
+    clients of its own inside `burnish.track_call`. Whether it calls an SDK past these cannot be known beforehand, so no
+    cap is refused; the first rollout that succeeds under a cap on requests, tokens or money without a call that burnish
+    saw is named in the log.
     """
 
     def __init__(self, function: Any) -> None:
@@ -156,7 +157,8 @@ class FunctionTarget:
             self._told = True
             log.warning(
                 "a rollout made no model call that burnish saw, so the cap does not hold for calls that the program "
-                "makes by itself: make them through burnish.call_model, or cap max_metric_calls",
+                "makes by itself: make them through burnish.call_model, put burnish.track_call around them, or cap "
+                "max_metric_calls",
                 program=getattr(self.function, "__qualname__", type(self.function).__qualname__),
                 caps=caps,
             )

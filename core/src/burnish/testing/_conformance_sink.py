@@ -17,11 +17,11 @@ from burnish._model.events import (
     CandidateRegistered,
     Charged,
     Event,
-    Refused,
     RolloutLanded,
     RolloutStarted,
     RunEnded,
     RunStarted,
+    Told,
     Warned,
 )
 from burnish._model.lm import Usage
@@ -45,7 +45,7 @@ def sample_events() -> tuple[Event, ...]:
         CallStarted(key="c1", role="proposer"),
         CallLanded(key="c1", role="proposer", calls=spent, output=[ODD, 1, None]),
         Charged(spend=Spend(metric_calls=1)),
-        Refused(needed=3, cap="max_requests"),
+        Told(step="search#0", shown=1, cap="max_requests", needed=3),
         Warned(kind="unread", message=ODD),
         RunEnded(stop_reason="finished", best=Candidate()),
     )

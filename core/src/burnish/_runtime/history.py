@@ -1,0 +1,206 @@
+"""What a run store says of a run that begins again: what was asked, what landed, what was told (rules R1 to R15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from burnish._model.budget import Tally
+from burnish._model.candidate import Candidate
+from burnish._model.events import (
+    Asked,
+    CandidateRegistered,
+    Charged,
+    Event,
+    Rewound,
+    RolloutLanded,
+    RolloutLost,
+    RolloutStarted,
+    RunStarted,
+    Told,
+    Warned,
+)
+from burnish._model.state import tally_event
+from burnish._runtime.run_store import REWINDS, RunStore, decoded, dropped_ranges
+from burnish.errors import ReplayDivergedError, StoreError
+
+BULK = ("RolloutStarted", "RolloutLanded", "CallStarted", "CallLanded")
+"""Types of events that are read when their ask is met; all others are few."""
+
+_COLUMNS = {
+    False: "e.n, e.type, e.body, NULL FROM events e",
+    True: "e.n, e.type, e.body, t.body FROM events e LEFT JOIN traces t USING (n)",
+}
+
+
+@attrs.define(kw_only=True)
+class RecordedAsk:
+    """One ask of the run so far."""
+
+    number: int
+    """Its event's."""
+    asked: Asked
+    told: Told | None = None
+    told_at: int = 0
+    """The number of `told`; 0 without."""
+    met: bool = False
+    """Whether the run that began again has come to it."""
+
+
+class History:
+    """The events of a run so far, by ask. What a rewind has dropped is not among them."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._started: RunStarted | None = None
+        self.seconds = 0.0
+        """What the run took until its last event."""
+        self.warnings: list[Warned] = []
+        self.candidates: list[tuple[int, Candidate]] = []
+        """In order of their index, with their events' numbers."""
+        self.asks: dict[str, RecordedAsk] = {}
+        self._booked: list[tuple[int, Event]] = []
+        """Spend that belongs to no ask, by number, that the run has not come to yet."""
+        self._dropped: list[range] = []
+
+    @classmethod
+    async def load(cls, store: RunStore) -> History:
+        """Read what a store holds, but for the rollouts. Raises `StoreError` where it is damaged."""
+        history = cls(store)
+        history._dropped = dropped_ranges(await store.query(REWINDS))
+        marks = ", ".join("?" * len(BULK))
+        few = await store.query(f"SELECT n, body FROM events WHERE type NOT IN ({marks}) ORDER BY n", *BULK)
+        for number, body in few:
+            if history._holds(number):
+                history._take_in(number, decoded(body))
+        last = await store.query("SELECT seconds FROM events ORDER BY n DESC LIMIT 1")
+        history.seconds = float(last[0][0]) if last else 0.0
+        if history._started is None:
+            raise StoreError(
+                f"the run store {store.path} does not say what the run is made of: it was stopped before it began; "
+                "start a new run",
+                path=str(store.path),
+            )
+        return history
+
+    @property
+    def started(self) -> RunStarted:
+        """The run's first event."""
+        assert self._started is not None
+        return self._started
+
+    def _holds(self, number: int) -> bool:
+        return not any(number in numbers for numbers in self._dropped)
+
+    def _take_in(self, number: int, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._started = event
+        elif isinstance(event, Warned):
+            self.warnings.append(event)
+        elif isinstance(event, CandidateRegistered):
+            self.candidates.append((number, event.candidate))
+        elif isinstance(event, Asked):
+            self.asks[event.step] = RecordedAsk(number=number, asked=event)
+        elif isinstance(event, Told) and event.step in self.asks:
+            self.asks[event.step].told, self.asks[event.step].told_at = event, number
+        elif isinstance(event, (Charged, RolloutLost, Rewound)):
+            self._booked.append((number, event))
+
+    def match(self, asked: Asked, registered: Sequence[CandidateRegistered]) -> RecordedAsk | None:
+        """Give what was recorded of an ask; None where the run had not come so far.
+
+        Raises `ReplayDivergedError` where the run does not ask what it asked (R1).
+        """
+        for event in registered:
+            if event.index < len(self.candidates) and self.candidates[event.index][1] != event.candidate:
+                number = self.candidates[event.index][0]
+                raise ReplayDivergedError(
+                    asked.step, f"another candidate {event.index}", f"candidate {event.index}", number
+                )
+        recorded = self.asks.get(asked.step)
+        if recorded is None:
+            ahead = [ask for ask in self.asks.values() if ask.told is not None and not ask.met]
+            if ahead:
+                first = min(ahead, key=lambda ask: ask.number)
+                raise ReplayDivergedError(
+                    asked.step, f"{first.asked.what} ({first.asked.step})", asked.what, first.number
+                )
+            return None
+        if recorded.asked.digest != asked.digest:
+            raise ReplayDivergedError(asked.step, recorded.asked.what, asked.what, recorded.number)
+        recorded.met = True
+        return recorded
+
+    def known(self, event: CandidateRegistered) -> bool:
+        """Whether the store holds this registration already."""
+        return event.index < len(self.candidates)
+
+    def booked_until(self, number: int) -> list[Event]:
+        """Give spend outside of asks that was booked before an event, once."""
+        due = [event for at, event in self._booked if at < number]
+        self._booked = [(at, event) for at, event in self._booked if at >= number]
+        return due
+
+    async def events(self, step: str, *, traces: bool = False) -> list[Event]:
+        """Give the rollouts and calls of an ask, in order, with the rollouts' traces if wanted."""
+        rows = await self._store.query(f"SELECT {_COLUMNS[traces]} WHERE e.step = ? ORDER BY e.n", step)
+        return [
+            decoded(body, trace)
+            for number, kind, body, trace in rows
+            if kind in (*BULK, "RolloutLost") and self._holds(number)
+        ]
+
+    async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
+        """Give the results that stand under some keys, also those that a rewind has dropped."""
+        found: dict[str, RolloutLanded] = {}
+        for some in (keys[at : at + 500] for at in range(0, len(keys), 500)):
+            marks = ", ".join("?" * len(some))
+            sql = f"SELECT {_COLUMNS[traces]} WHERE e.key IN ({marks}) AND e.type = 'RolloutLanded' ORDER BY e.n"
+            for _, _, body, trace in await self._store.query(sql, *some):
+                event = decoded(body, trace)
+                assert isinstance(event, RolloutLanded)
+                if event.source != "store" and event.record.eval is not None and event.record.status.scored:
+                    found.setdefault(event.key, event)
+        return found
+
+    async def rewind(self, to: int) -> Rewound:
+        """Let nothing hold after an event; gives what to write. Results that were recorded later stay answers."""
+        rows = await self._store.query("SELECT n, body FROM events WHERE n > ? ORDER BY n", to)
+        tally, dropped = Tally(), [decoded(body) for number, body in rows if self._holds(number)]
+        for event in dropped:
+            tally_event(tally, event)
+        for lost in open_starts(dropped):
+            tally.add(lost.spend)
+        self._dropped.append(range(to + 1, self._store.appended + 1))
+        self.candidates = [(number, candidate) for number, candidate in self.candidates if number <= to]
+        self.asks = {step: ask for step, ask in self.asks.items() if ask.number <= to}
+        for ask in self.asks.values():
+            if ask.told_at > to:
+                ask.told, ask.told_at = None, 0
+        self._booked = [(number, event) for number, event in self._booked if number <= to]
+        return Rewound(to=to, spend=attrs.evolve(tally.spend, seconds=0.0))
+
+
+def open_starts(events: Iterable[Event]) -> list[RolloutLost]:
+    """Give the rollouts that started and of which nothing more is known, at what they had reserved (R15)."""
+    started: dict[tuple[str, str, int, int], list[RolloutStarted]] = {}
+    for event in events:
+        if isinstance(event, RolloutStarted):
+            started.setdefault((event.step, event.key, event.example, event.sample), []).append(event)
+        elif isinstance(event, (RolloutLanded, RolloutLost)):
+            waiting = started.get((event.step, event.key, event.example, event.sample))
+            if waiting:
+                waiting.pop()
+    return [
+        RolloutLost(
+            key=start.key,
+            step=start.step,
+            example=start.example,
+            sample=start.sample,
+            split=start.split,
+            spend=start.reserved,
+        )
+        for starts in started.values()
+        for start in starts
+    ]
