@@ -16,7 +16,7 @@ import trio
 import burnish as b
 from burnish import Plan, Report, abc, toolkit
 from burnish.abc import LMResponse, Usage
-from burnish.errors import ModelServerError, ReplayDivergedError, ResumeRefusedError, UsageError
+from burnish.errors import ModelServerError, ReplayDivergedError, ResumeRefusedError, StoreError, UsageError
 from burnish.events import RolloutLanded, RolloutStarted, Told, fold, read_events
 from burnish.testing import ScriptedModel
 from burnish_programs import Predict
@@ -332,3 +332,17 @@ def test_asks_are_written_before_and_answers_before_they_are_told(tmp_path: Path
     assert any(isinstance(event, Told) for event in read_events(tmp_path / "run" / "run.db"))
 
 
+
+
+def test_a_new_run_on_the_answers_of_an_old_one_pays_for_what_is_new(tmp_path: Path) -> None:
+    """A fork: another seed, and what the old run knows of the same rollouts is served; the test is scored fresh (R13)."""
+    run(tmp_path / "old", scripted())
+    before, model = (tmp_path / "old" / "run.db").read_bytes(), scripted()
+    result = run(tmp_path / "new", model, answers=tmp_path / "old")
+    test = 2 * len(SETS["testset"])
+    assert (test, test) == (model.calls, result.spend.requests)
+    assert before == (tmp_path / "old" / "run.db").read_bytes()
+    other = run(tmp_path / "other", model, answers=tmp_path / "old", seed=5)
+    assert 12 <= other.spend.cache_hits  # the start, at least
+    with pytest.raises(StoreError, match="name a directory that holds a run"):
+        run(tmp_path / "none", model, answers=tmp_path / "nowhere")

@@ -6,6 +6,7 @@ import contextlib
 import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ class Course:
     failures: FailureCount
     resume: Resume | None = None
     """How the run that the directory holds goes on; None: a new one."""
+    answers: Path | None = None
+    """The directory of a run whose results are answers."""
     watched: bool
     """Whether somebody reads the handle's events; without a reader they would only pile up."""
 
@@ -72,12 +75,17 @@ async def run(course: Course) -> Result:
     left in any case, for at most five seconds, which a cancellation waits for.
     """
     directory = course.directory
-    async with open_run_store(None if directory is None else directory / STORE) as store:
+    async with AsyncExitStack() as stack:
+        answers = None
+        if course.answers is not None:
+            answers = await stack.enter_async_context(open_run_store(course.answers / STORE, read_only=True))
+        path = None if directory is None else directory / STORE
+        store = await stack.enter_async_context(open_run_store(path))
         history = None if course.resume is None else await History.load(store)
         name = uuid.uuid4().hex[:12] if history is None else history.started.run
         followers = [Follower(store, sink, name, label) for label, sink in course.parts.sinks]
         try:
-            evaluator = await _evaluator(course, store, name, history)
+            evaluator = await _evaluator(course, store, name, history, answers)
             with bound_to_log(run=name):
                 async with services(*(follower.follow for follower in followers)):
                     return await _search_and_test(course, evaluator)
@@ -87,7 +95,9 @@ async def run(course: Course) -> Result:
                 await gather([follower.drain for follower in followers])
 
 
-async def _evaluator(course: Course, store: RunStore, run: str, history: History | None) -> Evaluator:
+async def _evaluator(
+    course: Course, store: RunStore, run: str, history: History | None, answers: RunStore | None
+) -> Evaluator:
     setup, parts = course.setup, course.parts
 
     def watch(event: Event) -> None:
@@ -106,7 +116,7 @@ async def _evaluator(course: Course, store: RunStore, run: str, history: History
         cache=parts.cache,
         executor=parts.executor,
         ledger=ledger,
-        journal=RunJournal(store, watch, history=history, rules=rules),
+        journal=RunJournal(store, watch, history=history, rules=rules, answers=answers),
         models=setup.models,
         row_name=lambda column: row_name(column, len(setup.val)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -73,6 +74,7 @@ async def _run(request: RunRequest, handle: RunHandle) -> Result:
             failures=FailureCount(len(setup.val)),
             watched=request.handle is not None,
             resume=request.resuming,
+            answers=None if request.answers is None else Path(request.answers),
         )
         return await run_course(course)
 

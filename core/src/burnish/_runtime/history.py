@@ -153,16 +153,7 @@ class History:
 
     async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
         """Give the results that stand under some keys, also those that a rewind has dropped."""
-        found: dict[str, RolloutLanded] = {}
-        for some in (keys[at : at + 500] for at in range(0, len(keys), 500)):
-            marks = ", ".join("?" * len(some))
-            sql = f"SELECT {_COLUMNS[traces]} WHERE e.key IN ({marks}) AND e.type = 'RolloutLanded' ORDER BY e.n"
-            for _, _, body, trace in await self._store.query(sql, *some):
-                event = decoded(body, trace)
-                assert isinstance(event, RolloutLanded)
-                if event.source != "store" and event.record.eval is not None and event.record.status.scored:
-                    found.setdefault(event.key, event)
-        return found
+        return await find_results(self._store, keys, traces=traces)
 
     async def rewind(self, to: int) -> Rewound:
         """Let nothing hold after an event; gives what to write. Results that were recorded later stay answers."""
@@ -180,6 +171,20 @@ class History:
                 ask.told, ask.told_at = None, 0
         self._booked = [(number, event) for number, event in self._booked if number <= to]
         return Rewound(to=to, spend=attrs.evolve(tally.spend, seconds=0.0))
+
+
+async def find_results(store: RunStore, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
+    """Give the scored results that a run store holds under some keys, the first of each."""
+    found: dict[str, RolloutLanded] = {}
+    for some in (keys[at : at + 500] for at in range(0, len(keys), 500)):
+        marks = ", ".join("?" * len(some))
+        sql = f"SELECT {_COLUMNS[traces]} WHERE e.key IN ({marks}) AND e.type = 'RolloutLanded' ORDER BY e.n"
+        for _, _, body, trace in await store.query(sql, *some):
+            event = decoded(body, trace)
+            assert isinstance(event, RolloutLanded)
+            if event.source != "store" and event.record.eval is not None and event.record.status.scored:
+                found.setdefault(event.key, event)
+    return found
 
 
 def open_starts(events: Iterable[Event]) -> list[RolloutLost]:

@@ -17,7 +17,7 @@ from burnish._model.events import (
     Told,
 )
 from burnish._model.outcome import RolloutStatus
-from burnish._runtime.history import History, RecordedAsk, open_starts
+from burnish._runtime.history import History, RecordedAsk, find_results, open_starts
 from burnish._runtime.run_store import RunStore
 from burnish.errors import ReplayDivergedError
 
@@ -59,7 +59,7 @@ class Journal(Writer, Protocol):
         """Write an ask down, or give what is recorded of it. Raises `ReplayDivergedError` where it is another one."""
 
     async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
-        """Give the results of a run's earlier life by key, with their traces if wanted."""
+        """Give the results of an earlier life or run by key, with their traces if wanted."""
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +75,10 @@ class ReplayRules:
 
 
 class RunJournal:
-    """The journal of a run: its store, its history if it has begun before, and its watcher."""
+    """The journal of a run: its store, its history if it has begun before, and its watcher.
+
+    `answers` is another run's store: its results are answers here, too.
+    """
 
     def __init__(
         self,
@@ -84,8 +87,9 @@ class RunJournal:
         *,
         history: History | None = None,
         rules: ReplayRules | None = None,
+        answers: RunStore | None = None,
     ) -> None:
-        self._store, self._watch = store, watch
+        self._store, self._watch, self._answers = store, watch, answers
         self._history, self._rules = history, rules or ReplayRules()
 
     def emit(self, event: Event) -> None:
@@ -146,7 +150,11 @@ class RunJournal:
         return recorded.told_at - 1 if again else None
 
     async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
-        return {} if self._history is None else await self._history.find(keys, traces=traces)
+        found = {} if self._history is None else await self._history.find(keys, traces=traces)
+        if self._answers is not None:
+            missing = [key for key in keys if key not in found]
+            found.update(await find_results(self._answers, missing, traces=traces))
+        return found
 
     async def flush(self) -> None:
         await self._store.flush()

@@ -139,10 +139,15 @@ class RunStore:
             raise StoreError("the run store is closed", path=str(self.path))
         return _Guard(self._connection, self.path)
 
-    def _open(self) -> None:
+    def _open(self, read_only: bool = False) -> None:
         target = ":memory:" if self.path is None else str(self.path)
         connection = None
         try:
+            if read_only and self.path is not None:
+                uri = f"{self.path.absolute().as_uri()}?mode=ro"
+                self._connection = connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=30.0)
+                _check_ours(connection, target)
+                return
             connection = sqlite3.connect(target, check_same_thread=False, timeout=30.0)
             _check_ours(connection, target)
             connection.execute("PRAGMA journal_mode=WAL")
@@ -157,7 +162,8 @@ class RunStore:
             if not isinstance(error, sqlite3.Error):
                 raise
             raise StoreError(
-                f"the run store {target} cannot be opened: {error}; choose a directory that can be written",
+                f"the run store {target} cannot be opened: {error}; "
+                f"{'name a directory that holds a run' if read_only else 'choose a directory that can be written'}",
                 path=target,
             ) from error
         self._connection = connection
@@ -228,10 +234,10 @@ class _Guard:
 
 
 @asynccontextmanager
-async def open_run_store(path: Path | None) -> AsyncIterator[RunStore]:
+async def open_run_store(path: Path | None, *, read_only: bool = False) -> AsyncIterator[RunStore]:
     """Open the run store at `path` (None: in memory); what is appended is committed before it closes."""
     store, failed = RunStore(path), True
-    await trio.to_thread.run_sync(store._open, limiter=store._thread)
+    await trio.to_thread.run_sync(store._open, read_only, limiter=store._thread)
     try:
         yield store
         failed = False
