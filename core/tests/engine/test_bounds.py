@@ -207,7 +207,7 @@ def test_bounds_stop_at_the_same_rollout(
 
 
 async def test_a_bound_does_not_hold_up_what_fits(autojump_clock: Any) -> None:
-    """Bounds of a hundred times what calls take: sixteen run at once while there is room, and all of them in the end."""
+    """Bounds of a hundred times what calls take: sixteen run at once while there is room, and all in the end."""
     model = bounded(reply=100)
     budget = b.Budget(max_cost="2.1")  # 2.1 are twenty-one bounds
     engine = EvalEngine(rows(200), always, EngineConfig(budget=budget))

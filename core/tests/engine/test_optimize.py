@@ -77,10 +77,10 @@ def test_twice_the_test_rows_are_set_aside() -> None:
 )
 def test_what_the_test_rows_need_is_set_aside(budget: Budget, concurrency: int) -> None:
     """Under a cap on requests, tokens or money too, once a rollout has shown what it needs: two calls."""
-    priced: dict[str, Any] = {"price": ModelPrice(input=0, output=1000), "max_output_tokens": 10} if budget.max_cost else {}
-    model = ScriptedModel(
-        lambda request: "ok", usage=Usage(output_tokens=10), limits=ModelLimits(key="m", **priced)
-    )
+    limits = ModelLimits(key="m", price=ModelPrice(input=0, output=1000))
+    if budget.max_cost is not None:
+        limits = attrs.evolve(limits, max_output_tokens=10)
+    model = ScriptedModel(lambda request: "ok", usage=Usage(output_tokens=10), limits=limits)
 
     async def act(q: Any, text: str) -> float:
         for turn in range(2):

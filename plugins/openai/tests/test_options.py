@@ -137,6 +137,7 @@ async def test_environment_of_the_process_is_the_default(monkeypatch: pytest.Mon
         ("retries", -1),
         ("max_in_flight", 0),
         ("extra", {"stream": True}),
+        ("extra", {"max_completion_tokens": 9}),
         ("extra", {"when": object()}),
         ("extra", {"x": float("nan")}),
     ],

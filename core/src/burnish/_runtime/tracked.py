@@ -156,9 +156,9 @@ def track_call(
     wait and is refused. With `prompt` and `max_output_tokens` the most that the call may take is reserved, in money
     with `price` too; `component` names a span for the rollout's trace.
 
-    Raises `BudgetExceededError` where a cap leaves no room, as `call_model` does, and `UsageError` under a cap in money:
-    for a price without a bound before the call, for a cost that nobody knows after it. Cancelled, or where the block
-    raises, the request counts as made, with what `usage` was told.
+    Raises `BudgetExceededError` where a cap leaves no room, as `call_model` does. Under a cap in money it raises
+    `UsageError`: before the call for a price without a bound, after it for a cost that nobody knows. Cancelled, or
+    where the block raises, the request counts as made, with what `usage` was told.
     """
     account = current_account()
     ledger = None if account is None else account.ledger

@@ -9,7 +9,17 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from burnish.abc import LAYOUT_VERSION, BasePrompt, Environment, Json, LMRequest, LMResponse, ModelLimits, lay_out
+from burnish.abc import (
+    LAYOUT_VERSION,
+    BasePrompt,
+    Environment,
+    Json,
+    LMRequest,
+    LMResponse,
+    ModelLimits,
+    ModelPrice,
+    lay_out,
+)
 from burnish_llamacpp._lane import Lane
 from burnish_llamacpp._options import LlamaOptions
 from burnish_llamacpp._reply import read_reply
@@ -87,6 +97,7 @@ def around(loaded: Loaded, options: LlamaOptions | None = None) -> LlamaModel:
             timeout=options.timeout,
             retries=0,
             max_output_tokens=options.max_tokens,
+            price=ModelPrice(input=0, output=0),
         ),
         lane=Lane(loaded.server),
     )

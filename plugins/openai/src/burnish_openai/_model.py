@@ -20,6 +20,7 @@ from burnish_openai._body import read_body, unpack
 from burnish_openai._credentials import Credentials, read_credentials
 from burnish_openai._faults import Faults
 from burnish_openai._options import OpenAIOptions
+from burnish_openai._prices import price_of
 from burnish_openai._reply import read_reply
 from burnish_openai._request import make_call
 from burnish_openai._status import classify
@@ -131,7 +132,9 @@ async def open_model(options: OpenAIOptions, env: Environment | None = None) -> 
     query = urlsplit(options.base_url).query
     url = options.address + (f"?{query}" if query else "")
     # Reading the system's certificates takes tens of milliseconds: not on the trio thread.
+    # So do looking up a price, and the module that it takes.
     client = await trio.to_thread.run_sync(partial(_client, options, credentials))
+    price = await trio.to_thread.run_sync(price_of, options)
     async with client:
         yield OpenAIModel(
             options=options,
@@ -142,6 +145,8 @@ async def open_model(options: OpenAIOptions, env: Environment | None = None) -> 
                 timeout=options.timeout,
                 retries=options.retries,
                 max_output_tokens=options.max_tokens,
+                price=price,
+                extra_input_tokens=128 + len(json.dumps(options.extra, ensure_ascii=False).encode()),
             ),
             client=client,
             url=url,

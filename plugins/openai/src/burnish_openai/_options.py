@@ -11,12 +11,19 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from burnish.abc import Json, JsonMap
+from burnish.abc import Json, JsonMap, ModelPrice
 from burnish.errors import ConfigError
 from burnish_openai._secrets import HIDDEN, variable_shown, veiled
 
-OWN_FIELDS = frozenset({"model", "messages", "prompt", "stream", "n", "best_of", "echo"})
-"""Fields of the body that `extra` may not hold: the reply could not be read, or would answer something else."""
+OWN_FIELDS = frozenset(
+    {"model", "messages", "prompt", "stream", "n", "best_of", "echo", "max_tokens", "max_completion_tokens"}
+)
+"""Fields of the body that `extra` may not hold: the reply could not be read, would answer something else, or would be
+longer than what a budget reserves for it (`max_tokens` and `max_tokens_field` are options of their own)."""
+
+
+def _prices(value: ModelPrice | Mapping[str, Any] | None) -> ModelPrice | None:
+    return ModelPrice(**value) if isinstance(value, Mapping) else value
 
 
 def _texts(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
@@ -90,6 +97,9 @@ class OpenAIOptions:
     """Further attempts after a failure that may pass. The core makes them, not this model."""
     max_in_flight: int | None = None
     """Calls at once; None leaves it to the run's concurrency."""
+    prices: ModelPrice | None = attrs.field(default=None, converter=_prices)
+    """What the model's tokens cost, in US dollars per million: `{input = 0.15, cached_input = 0.075, output = 0.6}`.
+    None: what genai-prices says of endpoint and model, where it is installed (`burnish-openai[prices]`)."""
 
     def __attrs_post_init__(self) -> None:
         _require(bool(self.model.strip()), "model", "the id of a model", self.model)
