@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WANTED = {f"E{n}" for n in [*range(1, 48), *range(55, 68)]}
+WANTED = {f"E{n}" for n in [*range(1, 48), *range(55, 78)]}
+SCENARIOS = range(52, 63)
 
 
 def named_in(paths: Iterable[Path]) -> set[str]:
@@ -20,7 +21,20 @@ def named_in(paths: Iterable[Path]) -> set[str]:
 
 
 def test_every_id_of_the_engine_checklist_is_named() -> None:
-    """E1-E47 and E55-E67 each stand in a test or in docs/spec.md."""
-    tests = [p for top in ("core", "plugins", "strategies", "tests") for p in (ROOT / top).rglob("test_*.py")]
-    tests.remove(Path(__file__).resolve())
-    assert set() == WANTED - named_in([*tests, ROOT / "docs" / "spec.md"])
+    """E1-E47 and E55-E77 each stand in a test or in docs/spec.md."""
+    assert set() == WANTED - named_in([*files_of_tests(), ROOT / "docs" / "spec.md"])
+
+
+def test_every_scenario_of_traces_is_named() -> None:
+    """Scenarios 52 to 62 each stand in a test's docstring."""
+    named: set[int] = set()
+    for path in files_of_tests():
+        for numbers in re.findall(r"\b[Ss]cenarios? (\d+(?:(?:, | and )\d+)*)", path.read_text("utf-8")):
+            named.update(int(number) for number in re.findall(r"\d+", numbers))
+    assert set() == set(SCENARIOS) - named
+
+
+def files_of_tests() -> list[Path]:
+    """Give all test files but this one."""
+    found = [p for top in ("core", "plugins", "strategies", "tests") for p in (ROOT / top).rglob("test_*.py")]
+    return [path for path in found if path != Path(__file__).resolve()]

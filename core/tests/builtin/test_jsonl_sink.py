@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 from burnish import abc
 from burnish._builtin.jsonl import JsonlOptions, JsonlSink, open_jsonl
+from burnish._model.events import Event, RolloutLanded, RunStarted
+from burnish._model.outcome import RolloutRecord, RolloutStatus
 from burnish.errors import StoreError
 from burnish.testing._conformance_sink import delivery, sample_events
+from burnish.traces import Span, Trace, TraceMeta, TraceOutcome, loads_all
 
 
 def numbers(path: Path, run: str = "a") -> list[int]:
@@ -130,3 +133,61 @@ async def test_cursor_of_another_run_far_back_is_found(tmp_path: Path) -> None:
     await JsonlSink(path).deliver(delivery(range(40), "b", text="x" * 20_000))
     await JsonlSink(path).deliver(delivery([1, 2, 3], "a"))
     assert [1, 2, 3] == numbers(path, "a")
+
+
+# --- traces ----------------------------------------------------------------------------------------------------
+
+
+def landed(number: int, outcome: TraceOutcome | None = None, spans: int = 2) -> RolloutLanded:
+    """Make the landing of a rollout with a trace, or without one where it has no spans."""
+    made = tuple(Span(id=i, component="a", seq=i, inputs={"q": f"é {number}"}) for i in range(spans))
+    trace = Trace(meta=TraceMeta(trace_id=str(number)), spans=made, outcome=outcome) if spans else None
+    record = RolloutRecord(status=RolloutStatus.SUCCEEDED, trace=trace)
+    return RolloutLanded(key=str(number), candidate=0, example=number, record=record)
+
+
+def batches(run: str) -> list[abc.Delivery]:
+    """Make three batches: traces among other events, of which one has no outcome."""
+    traced = [landed(1, TraceOutcome(output=1)), landed(2, spans=0), landed(3), landed(4, TraceOutcome(error="no"))]
+    numbered: tuple[tuple[int, Event], ...] = tuple(enumerate([RunStarted(run=run), *traced]))
+    return [abc.Delivery(run=run, events=numbered[i : i + 2]) for i in (0, 2, 4)]
+
+
+async def test_traces_alone_in_their_own_form(tmp_path: Path) -> None:
+    """E77: with form = "traces" the file holds the traces of all rollouts, each once, as `loads_all` reads them."""
+    options = JsonlOptions(path="t.jsonl", form="traces")
+    for _ in range(2):  # the second time all of it comes again, to a sink that has to read where it was
+        async with open_jsonl(options, abc.Environment(base_dir=tmp_path)) as sink:
+            for run in ("a", "b"):
+                for batch in batches(run):
+                    await sink.deliver(batch)
+    found = loads_all((tmp_path / "t.jsonl").read_text("utf-8"))
+    outcomes = {1: TraceOutcome(output=1), 3: TraceOutcome(), 4: TraceOutcome(error="no")}
+    expected = [landed(number, outcome) for number, outcome in outcomes.items()]
+    assert 2 * [event.record.trace for event in expected] == found
+
+
+async def test_a_torn_trace_comes_again_whole(tmp_path: Path) -> None:
+    """Cut off anywhere, a file of traces is the same once the events come again."""
+    path = tmp_path / "t.jsonl"
+
+    async def deliver() -> bytes:
+        sink = JsonlSink(path, "traces")
+        for batch in batches("a"):
+            await sink.deliver(batch)
+        return path.read_bytes()
+
+    whole = await deliver()
+    for length in range(0, len(whole), 7):
+        os.truncate(path, length)
+        assert whole == await deliver()
+
+
+@pytest.mark.parametrize("content", [b'{"n":1,"run":"a","event":{}}\n', b"mine", b'{"h":{}}\nmine'])
+async def test_a_file_of_another_form_is_left_alone(content: bytes, tmp_path: Path) -> None:
+    """Traces are not written behind events or anything else."""
+    path = trio.Path(tmp_path / "t.jsonl")
+    await path.write_bytes(content)
+    with pytest.raises(StoreError, match="is not a file of traces"):
+        await JsonlSink(tmp_path / "t.jsonl", "traces").deliver(batches("a")[0])
+    assert content == await path.read_bytes()

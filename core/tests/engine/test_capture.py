@@ -150,11 +150,15 @@ def test_without_a_scope_nothing_is_recorded() -> None:
 
 
 def test_meta_is_minted() -> None:
-    """E72: every trace has an id, a start and version 1."""
-    with b.capture() as captured:
+    """Scenario 59, E72: candidate hash 99, inputs and tags are kept; id, start and version 1 are made."""
+    with b.capture({"kind": "test"}, inputs={"q": "?", "at": object()}, candidate_hash=99) as captured:
         pass
     meta = captured.trace.meta
+    assert (99, {"q": "?", "at": "<object>"}, {"kind": "test"}) == (meta.candidate_hash, meta.inputs, meta.tags)
     assert (32, True, 1) == (len(meta.trace_id), meta.started_at_us > 1_700_000_000_000_000, meta.version)
+    with b.capture() as other:
+        pass
+    assert meta.trace_id != other.trace.meta.trace_id
 
 
 async def test_children_know_their_true_parent() -> None:

@@ -1,4 +1,4 @@
-"""`sink.jsonl`: a run's events as lines of JSON, `{"n": number, "run": id, "event": {...}}`."""
+"""`sink.jsonl`: a run's events as lines of JSON, `{"n": number, "run": id, "event": {...}}`, or its traces."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, Literal
 
 import attrs
 import trio
 
 from burnish import abc
-from burnish._model import codec
-from burnish._model.events import Event
+from burnish._model import codec, trace_text
+from burnish._model.events import Event, RolloutLanded
 from burnish._runtime.files import try_lock, warn_without_locks
 from burnish.errors import StoreError
 from burnish.hookspecs import hookimpl
 
-_HEAD = re.compile(rb'\{"n":(\d+),"run":("(?:[^"\\]|\\.)*"),"event":')
-_START = b'{"n":'
+_HEAD = re.compile(rb'\{"n":(\d+),"run":("(?:[^"\\]|\\.)*"),"')
+_START = {"events": b'{"n":', "traces": b'{"h":'}
+"""How a file of each form begins."""
+_END = b'{"n":'
+"""How a line begins with which an event is in the file as a whole: its only one, or the last of a trace."""
 _BLOCK = 1 << 16
 _PATIENCE = 30.0
 """Seconds that another process's lock is waited for."""
+
+
+Form = Literal["events", "traces"]
 
 
 @attrs.frozen(kw_only=True)
@@ -35,6 +42,9 @@ class JsonlOptions:
 
     path: str = "events.jsonl"
     """The file; relative to the configuration's directory, `~` is the home directory. Runs may share one."""
+    form: Form = "events"
+    """`events`: one line an event. `traces`: the traces of all rollouts as `burnish.traces.loads_all` reads them, long
+    texts cut; a trace's last line has run and number of its event too."""
 
 
 class JsonlSink:
@@ -44,8 +54,9 @@ class JsonlSink:
     process left unfinished is cut off; its event was not acknowledged and so comes again.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, form: Form = "events") -> None:
         self.path = path
+        self._form: Form = form
         self._cursors: dict[str, int] = {}
         self._one_writer = trio.CapacityLimiter(1)
 
@@ -64,10 +75,10 @@ class JsonlSink:
         try:
             with _locked(self.path) as file:
                 cursor = self._cursors.get(batch.run)
-                end = _whole_length(file, self.path)
+                end = _whole_length(file, self.path, self._form)
                 if cursor is None:
                     cursor = _last_number(file, end, batch.run)
-                data, cursor = _new_lines(batch, cursor)
+                data, cursor = _new_lines(batch, cursor, self._form)
                 if data:
                     _append(file, end, data)
                 self._cursors[batch.run] = cursor
@@ -80,16 +91,19 @@ class JsonlSink:
             ) from error
 
 
-def _new_lines(batch: abc.Delivery, cursor: int) -> tuple[bytes, int]:
+def _new_lines(batch: abc.Delivery, cursor: int, form: Form) -> tuple[bytes, int]:
     lines = []
-    run = json.dumps(batch.run)
     for number, event in batch.events:
         if number > cursor:
-            text = f'{{"n":{number},"run":{run},"event":{codec.dumps(event, Event)}}}\n'
-            # Half a surrogate pair has no UTF-8 form, but it has a JSON escape, and Python writes just that.
-            lines.append(text.encode("utf-8", "backslashreplace"))
+            place: dict[str, Any] = {"n": number, "run": batch.run}
+            if form == "events":
+                lines.append(codec.json_line({**place, "event": codec.unstructure(event, Event)}))
+            elif isinstance(event, RolloutLanded) and event.record.trace is not None:
+                first, *others = trace_text.lines(event.record.trace)
+                last = others.pop() if others and "f" in others[-1] else {"f": {}}
+                lines += map(codec.json_line, (first, *others, {**place, **last}))
             cursor = number
-    return b"".join(lines), cursor
+    return "".join(f"{line}\n" for line in lines).encode(), cursor
 
 
 @contextlib.contextmanager
@@ -123,16 +137,24 @@ def _append(file: int, end: int, data: bytes) -> None:
         raise
 
 
-def _whole_length(file: int, path: Path) -> int:
-    """Give the length up to the last whole line. Raises `StoreError` where the file is not one of ours."""
-    size = os.fstat(file).st_size
+def _whole_length(file: int, path: Path, form: Form) -> int:
+    """Give the length up to the last whole event. Raises `StoreError` where the file is not one of ours."""
+    size, start = os.fstat(file).st_size, _START[form]
     unfinished = next(_lines_from_end(file, size))
-    for text in (os.pread(file, len(_START), 0), unfinished[: len(_START)]):
-        if not _START.startswith(text):
-            raise StoreError(
-                f"{path} is not an event file of burnish: name another `path` for sink.jsonl", path=str(path)
-            )
-    return size - len(unfinished)
+    known = (start,) if form == "events" else (start, _END, b'{"id":')
+    first, last = os.pread(file, len(start), 0), unfinished[: len(start)]
+    if not start.startswith(first) or not any(text[: len(last)] == last[: len(text)] for text in known):
+        what = "an event file" if form == "events" else "a file of traces"
+        raise StoreError(f"{path} is not {what} of burnish: name another `path` for sink.jsonl", path=str(path))
+    whole = size - len(unfinished)
+    if form == "traces":
+        lines = _lines_from_end(file, whole)
+        next(lines)  # nothing: it ends in a line break
+        for line in lines:
+            if line.startswith(_END):
+                break
+            whole -= len(line) + 1
+    return whole
 
 
 def _last_number(file: int, end: int, run: str) -> int:
@@ -159,9 +181,10 @@ def _lines_from_end(file: int, end: int) -> Iterator[bytes]:
 @asynccontextmanager
 async def open_jsonl(options: JsonlOptions | None, env: abc.Environment) -> AsyncIterator[JsonlSink]:
     """Make the sink of a file; the file is made with the first batch, and each batch is on disk when told."""
-    path = _file(options or JsonlOptions(), env)
+    options = options or JsonlOptions()
+    path = _file(options, env)
     warn_without_locks(path)
-    yield JsonlSink(path)
+    yield JsonlSink(path, options.form)
 
 
 def _file(options: JsonlOptions, env: abc.Environment) -> Path:
@@ -177,6 +200,6 @@ def burnish_sinks() -> Iterable[abc.Spec[abc.Sink]]:
             open=open_jsonl,
             options=JsonlOptions,
             capabilities={"persistent", "deduplicates"},
-            summary="a run's events as lines of JSON",
+            summary="a run's events, or its traces, as lines of JSON",
         )
     ]

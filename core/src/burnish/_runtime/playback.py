@@ -318,8 +318,8 @@ def replay(
     call raises a `PlaybackError`, here at the latest if the program swallowed it. `until_divergence`: a scope is served
     up to its first other call and asks its models from there on.
 
-    Each `burnish.capture()` block takes the next trace, and so do plain calls; a rollout of an engine, or a capture with
-    inputs, takes that of its candidate and inputs, or of its inputs under another candidate. Where no model is in
+    Each `burnish.capture()` block takes the next trace, and so do plain calls; a rollout of an engine, or a capture
+    with inputs, takes that of its candidate and inputs, or of its inputs under another candidate. Where no model is in
     force, a `RecordedModel` is.
     `unrecorded` says what becomes of calls that traces never hold: of a metric's judge, of proposers.
     """
