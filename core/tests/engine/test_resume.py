@@ -335,7 +335,7 @@ def test_asks_are_written_before_and_answers_before_they_are_told(tmp_path: Path
 
 
 def test_a_new_run_on_the_answers_of_an_old_one_pays_for_what_is_new(tmp_path: Path) -> None:
-    """A fork: another seed, and what the old run knows of the same rollouts is served; the test is scored fresh (R13)."""
+    """A fork: what the old run knows of the same rollouts is served; the test is scored fresh (R13)."""
     run(tmp_path / "old", scripted())
     before, model = (tmp_path / "old" / "run.db").read_bytes(), scripted()
     result = run(tmp_path / "new", model, answers=tmp_path / "old")

@@ -236,7 +236,7 @@ def test_the_hash_is_the_same_in_another_process() -> None:
 
 
 def test_other_values_and_a_base_are_part_of_the_content() -> None:
-    """A value by kind and a base change the hash, come back from JSON, and merge; unset they leave it as it was (E21)."""
+    """A value by kind and a base change the hash, come back from JSON, and merge; unset they change nothing (E21)."""
     plain = Candidate().set_instruction("answer", "Be brief.")
     other = plain.set_value("answer", "model", "large")
     based = attrs.evolve(other, base="00ff")

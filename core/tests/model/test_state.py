@@ -134,7 +134,8 @@ def test_calls_outside_rollouts_and_charges_are_spent() -> None:
 
 def test_starts_and_refusals_change_nothing() -> None:
     """They are there for a resume, not for the books."""
-    events: list[Event] = [RolloutStarted(key="k", candidate=0, example=0), Told(step="s#0", needed=3, cap="max_metric_calls")]
+    told = Told(step="s#0", needed=3, cap="max_metric_calls")
+    events: list[Event] = [RolloutStarted(key="k", candidate=0, example=0), told]
     assert facts(State(2)) == facts(fold(events, columns=2))
 
 

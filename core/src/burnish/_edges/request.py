@@ -46,7 +46,7 @@ class RunRequest:
     run_dir: str | Path | None = attrs.field(kw_only=True, default=None)
     """Where the run is kept; None: nowhere."""
     resume: Resume | bool = attrs.field(kw_only=True, default=False)
-    """Whether to go on with the run that `run_dir` holds, and how: its answers are told again, nothing is paid twice."""
+    """Whether to go on with the run that `run_dir` holds, and how: nothing is paid twice."""
     answers: str | Path | None = attrs.field(kw_only=True, default=None)
     """The directory of another run whose results are answers here, where rollouts are the same; the test is fresh."""
     executor: Any = attrs.field(kw_only=True, default=None)

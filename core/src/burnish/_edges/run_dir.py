@@ -30,7 +30,8 @@ def claimed(run_dir: Path | None, *, resume: bool = False) -> Iterator[Path | No
         raise UsageError(f"{run_dir} holds no run that could go on: there is no {STORE} in it")
     made = not run_dir.exists()
     with _locked(run_dir):
-        if os.path.lexists(run_dir / STORE) and not (resume and not (run_dir / STORE).is_symlink()):  # a dangling link too: SQLite would make the file that it points to
+        # a dangling link counts too: SQLite would make the file that it points to
+        if os.path.lexists(run_dir / STORE) and (not resume or (run_dir / STORE).is_symlink()):
             raise UsageError(f"{run_dir} holds a run already; choose another directory")
         try:
             yield run_dir

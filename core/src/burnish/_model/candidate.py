@@ -93,7 +93,7 @@ class Overlay(Portable):
     demos: Sequence[Demo] | None = attrs.field(default=None, converter=_demos)
     clear_instruction: bool = False
     values: Mapping[str, Json] = attrs.field(factory=dict, converter=_values, kw_only=True)
-    """What else a program lets be changed here, by kind: `{"model": "large"}`. None of it is an instruction or demos."""
+    """What else a program lets be changed here, by kind: `{"model": "large"}`."""
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.instruction, (str, type(None))):

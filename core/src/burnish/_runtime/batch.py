@@ -100,7 +100,9 @@ class Batch:
     told without traces.
     """
 
-    def __init__(self, requests: Sequence[Request], samples: range, *, by_row: bool = False, bare: bool = False) -> None:
+    def __init__(
+        self, requests: Sequence[Request], samples: range, *, by_row: bool = False, bare: bool = False
+    ) -> None:
         self.requests: list[Request] = [(index, tuple(columns)) for index, columns in requests]
         self.samples, self._by_row = samples, by_row
         self._bare = bare

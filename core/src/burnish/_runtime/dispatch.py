@@ -100,7 +100,8 @@ class Dispatcher:
             finally:
                 self._rule.end(item.number, record)
                 if item.share is not None:
-                    self._ledger.end_ration(item.share, conclusive=item.kept is None and record is not None and record.telling)
+                    telling = item.kept is None and record is not None and record.telling
+                    self._ledger.end_ration(item.share, conclusive=telling)
 
         with self._stoppable():
             try:

@@ -195,7 +195,7 @@ def _check_ours(connection: sqlite3.Connection, path: str) -> None:
     if owner != RUN_STORE_ID and (owner or version or tables):
         what = "a cache of burnish" if owner == CACHE_ID else "a database"
         raise StoreError(f"{path} is {what}, but not a run store of burnish; it was left alone", path=path)
-    if version > STORE_VERSION or owner == RUN_STORE_ID and version < STORE_VERSION:
+    if version > STORE_VERSION or (owner == RUN_STORE_ID and version < STORE_VERSION):
         raise StoreError(
             f"the run store {path} has version {version}; this burnish reads version {STORE_VERSION}: "
             f"{'upgrade burnish' if version > STORE_VERSION else 'it is of a burnish before the first release'}",
