@@ -238,7 +238,7 @@ async def test_calls_of_rollouts_in_flight_wait_for_each_other(autojump_clock: A
 
 
 async def test_a_proposal_waits_for_the_rollouts_in_flight(autojump_clock: Any) -> None:
-    """Calls outside rollouts are refused only when no rollout holds what it will not need."""
+    """E85: one account for rollouts and proposals: those wait for what rollouts in flight hold and will not need."""
     model = bounded()
     engine = EvalEngine(rows(4), always, EngineConfig(budget=b.Budget(max_cost="0.08")))
     ledger = engine._evaluator.ledger
@@ -259,6 +259,22 @@ async def test_a_proposal_waits_for_the_rollouts_in_flight(autojump_clock: Any) 
         nursery.start_soon(propose)
         await engine.evaluate(Ambient(act), engine.register(b.Candidate()))
     assert (5, 1) == (model.calls, ledger.spend.by_role["proposer"].requests)
+
+
+@pytest.mark.parametrize(("cap", "stage"), [("0.0105", "minibatch"), ("0.0125", "full")])
+async def test_a_gate_says_where_money_ended_it(cap: str, stage: str, autojump_clock: Any) -> None:
+    """E46, E85: a cap in money names the stage too: what a call may cost fitted once, or three times of five."""
+    model = bounded()
+    engine = EvalEngine(rows(5), always, EngineConfig(budget=b.Budget(max_cost=cap)))
+
+    async def act(q: Any, instruction: str) -> Any:
+        await b.call_model(model, ask("q"))
+        return q
+
+    outcome = await engine.evaluate_gated(Ambient(act), engine.register(b.Candidate()), [0, 1], 0.5)
+    assert isinstance(outcome, b.BudgetExhausted)
+    assert ("max_cost", stage, {"minibatch": 1, "full": 3}[stage]) == (outcome.cap, outcome.stage, model.calls)
+    idle(engine)
 
 
 # --- whatever happens ------------------------------------------------------------------------------------------------

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Hashable
 
 import attrs
-import trio
 
 from burnish import abc
 from burnish._model.budget import Budget, RoleSpend, Spend, Tally, spend_of_calls
 from burnish._model.events import Event, RolloutLanded
 from burnish._model.state import tally_event
-from burnish._runtime.log import log
+from burnish._runtime.leases import Leases
 from burnish._runtime.rations import NOTHING, UNBOUNDED, Bound, Call, Need, Rations, Share
-from burnish.errors import BudgetExceededError, RunStoppedError, first_line
-
-
-@attrs.define(eq=False)
-class _Lease:
-    """What the meter granted: rollouts that are still under way, and how many of them never ran."""
-
-    request: abc.Lease
-    under_way: int
-    unused: int = 0
-    renew_at: float = 0.0
-    """When to ask for it anew: at half its time."""
+from burnish.errors import BudgetExceededError
 
 
 class Ledger:
@@ -48,7 +35,8 @@ class Ledger:
         seconds: float = 0.0,
     ) -> None:
         self.budget = budget
-        self._meter, self._run, self._clock = meter, run or uuid.uuid4().hex, clock
+        self._leases = Leases(meter, run or uuid.uuid4().hex, clock)
+        self._clock = clock
         self._began = clock() - seconds
         self._spent = Tally()
         self._rollouts_reserved = 0
@@ -56,9 +44,6 @@ class Ledger:
         self._rations = Rations(budget)
         self._set_aside = 0
         self._aside = NOTHING
-        self._asked = 0
-        self._leases: deque[_Lease] = deque()
-        self._told = False
 
     @property
     def spend(self) -> Spend:
@@ -178,80 +163,30 @@ class Ledger:
         if refused is not None or count == 0:
             return refused
         self._rollouts_reserved += count
-        if self._meter is None:
-            return None
-        self._asked += 1
-        request = abc.Lease(amount=_rollouts(count), key=f"{self._run}:{self._asked}")
-        renew_at = self._clock() + request.ttl / 2
+        refused = "cancelled"
         try:
-            answer = await self._meter.lease(request)
-        except BaseException as error:
-            self._rollouts_reserved -= count
-            self._leases.append(_Lease(request, 0, unused=count))  # it may have been granted; nobody knows
-            if not isinstance(error, Exception):
-                raise
-            raise RunStoppedError(
-                f"the meter `{type(self._meter).__qualname__}` failed on lease `{request.key}`: {first_line(error)}; "
-                "what was paid for is kept: run again when it answers, or run without it"
-            ) from error
-        if isinstance(answer, abc.Exhausted):
-            self._rollouts_reserved -= count
-            return f"meter: {answer.cap}"
-        self._leases.append(_Lease(request, count, renew_at=renew_at))
-        return None
+            refused = await self._leases.lease(count)
+        finally:
+            if refused is not None:
+                self._rollouts_reserved -= count
+        return refused
 
     @property
     def leased(self) -> bool:
         """Whether the meter holds leases of this run."""
-        return bool(self._leases)
+        return self._leases.held
 
     async def renew(self) -> None:
-        """Ask anew for leases that are past half their time, so that none ends while its rollouts are under way.
-
-        Called whenever a rollout ends; a rollout that takes longer than half of `abc.Lease.ttl` may outlive its lease.
-        What a meter answers changes nothing, since the rollouts were granted; its silence costs five seconds.
-        """
-        for lease in list(self._leases):
-            if self._meter is None or not lease.under_way or self._clock() < lease.renew_at:
-                continue
-            lease.renew_at = self._clock() + lease.request.ttl / 2
-            try:
-                with trio.fail_after(5):
-                    await self._meter.lease(lease.request)
-            except Exception as error:
-                log.warning("the meter did not renew a lease", lease=lease.request.key, error=first_line(error))
-            finally:
-                if lease not in self._leases:  # it ended meanwhile: what was asked for after its end is another one
-                    self._leases.append(_Lease(lease.request, 0, unused=lease.request.amount.metric_calls))
+        """Renew what the meter leased: whenever a rollout ends."""
+        await self._leases.renew()
 
     async def hand_back(self) -> None:
-        """End the meter's leases whose rollouts are over, so that it takes back what they did not use.
-
-        A lease that is not ended comes back as a whole when its time is over, used or not. A meter that fails is told
-        again with the next leases. Cancelled, it still tells, for at most five seconds.
-        """
-        over = [lease for lease in self._leases if not lease.under_way]
-        self._leases = deque(lease for lease in self._leases if lease.under_way)
-        while over and self._meter is not None:
-            try:
-                with trio.fail_after(5, shield=True):
-                    await self._meter.release(over[0].request.key, _rollouts(over[0].unused))
-            except Exception as error:
-                self._leases.extendleft(reversed(over))
-                if not self._told:
-                    self._told = True
-                    log.warning("the meter did not take a lease back; it will be told again", error=first_line(error))
-                return
-            del over[0]
+        """Give the meter back what the rollouts that are over did not use."""
+        await self._leases.hand_back()
 
     def _end(self, count: int, *, unused: bool) -> None:
-        """Take rollouts off the oldest leases: the sums are exact, whichever lease each of them came from."""
         self._rollouts_reserved -= count
-        for lease in self._leases:
-            ended = min(count, lease.under_way)
-            lease.under_way -= ended
-            lease.unused += ended if unused else 0
-            count -= ended
+        self._leases.end(count, unused=unused)
 
     def settle_rollout(self, spans: int) -> None:
         """Book a rollout that ran, in place of its reservation. Its requests are booked already, one by one."""
@@ -339,7 +274,3 @@ class Ledger:
         self._requests_in_flight -= 1
         if self._rations.active:
             self._rations.ends(call, None)
-
-
-def _rollouts(count: int) -> abc.Amount:
-    return abc.Amount(metric_calls=count, lm_calls=count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from decimal import Decimal
@@ -66,7 +65,9 @@ class TrackedCall:
         if account is not None and ledger is not None:
             if _on_loop():
                 self._held = await admitted(ledger.admit_request(self._role, self._bound), account)
-            else:  # asyncio's loop, in a thread
+            else:
+                import asyncio  # the loop that this runs on, in a thread; everyone else does without it
+
                 self._held = await asyncio.to_thread(self._admitted_from_sync, account)
         return self._begin()
 

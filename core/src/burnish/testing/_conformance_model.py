@@ -110,6 +110,18 @@ class ModelConformance(
             expect(True, limits.timeout is None or limits.timeout > 0, "every call times out")
             expect(True, limits.retries >= 0, "the number of retries is below 0")
 
+    async def test_keeps_within_its_bounds(self, tmp_path: Path) -> None:
+        """What a budget reserves for a call is enough: of a model with a bound neither prompt nor reply is longer."""
+        async with self.open(tmp_path) as model:
+            limits, request = model.limits, self.request(1)
+            usage = (await model.complete(request)).usage
+            if limits.max_output_tokens is None:
+                return
+            reply = limits.max_output_tokens if request.max_tokens is None else request.max_tokens
+            prompt = request.most_input_tokens + limits.extra_input_tokens
+            expect(True, usage.output_tokens <= reply, f"a reply of {usage.output_tokens} tokens passes its bound {reply}")
+            expect(True, usage.input_tokens <= prompt, f"{usage.input_tokens} tokens of prompt, reserved are {prompt}")
+
     async def test_answers_many_at_once(self, tmp_path: Path) -> None:
         """Concurrent calls all come back with an answer."""
         expect(8, len(await self._at_once(tmp_path, 8)), "a concurrent call has no answer")
