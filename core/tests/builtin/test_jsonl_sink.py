@@ -7,7 +7,9 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
@@ -191,3 +193,19 @@ async def test_a_file_of_another_form_is_left_alone(content: bytes, tmp_path: Pa
     with pytest.raises(StoreError, match="is not a file of traces"):
         await JsonlSink(tmp_path / "t.jsonl", "traces").deliver(batches("a")[0])
     assert content == await path.read_bytes()
+
+
+@pytest.mark.parametrize("form", ["events", "traces"])
+async def test_values_of_variables_are_hidden(form: Any, tmp_path: Path) -> None:
+    """E75: where a text repeats a key that the options name, the file does not show it; a missing one is none."""
+    secret = "sk-0123456789"
+    span = Span(id=0, component="a", seq=0, raw_output=f"Bearer {secret}", suffix=(abc.Message("user", secret * 2),))
+    event = landed(1)
+    event = attrs.evolve(event, record=attrs.evolve(event.record, trace=Trace(spans=(span,))))
+    env = abc.Environment(base_dir=tmp_path, variables={"KEY": secret, "EMPTY": ""})
+    async with open_jsonl(JsonlOptions(path="t", form=form, hide_env=("KEY", "EMPTY", "MISSING")), env) as sink:
+        await sink.deliver(abc.Delivery(run="a", events=((0, event),)))
+        assert secret not in repr(sink)
+    text = (tmp_path / "t").read_text("utf-8")
+    assert secret not in text
+    assert 3 == text.count("[redacted]")

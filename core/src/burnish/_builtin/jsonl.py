@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -45,6 +46,9 @@ class JsonlOptions:
     form: Form = "events"
     """`events`: one line an event. `traces`: the traces of all rollouts as `burnish.traces.loads_all` reads them, long
     texts cut; a trace's last line has run and number of its event too."""
+    hide_env: tuple[str, ...] = ()
+    """Environment variables (`OPENAI_API_KEY`) whose values are taken out of all texts, where a prompt, a reply or an
+    error repeats them; those that are not set are nothing to hide."""
 
 
 class JsonlSink:
@@ -54,9 +58,10 @@ class JsonlSink:
     process left unfinished is cut off; its event was not acknowledged and so comes again.
     """
 
-    def __init__(self, path: Path, form: Form = "events") -> None:
+    def __init__(self, path: Path, form: Form = "events", hide: Iterable[str] = ()) -> None:
         self.path = path
         self._form: Form = form
+        self._hide = tuple(hide)
         self._cursors: dict[str, int] = {}
         self._one_writer = trio.CapacityLimiter(1)
 
@@ -78,7 +83,7 @@ class JsonlSink:
                 end = _whole_length(file, self.path, self._form)
                 if cursor is None:
                     cursor = _last_number(file, end, batch.run)
-                data, cursor = _new_lines(batch, cursor, self._form)
+                data, cursor = _new_lines(batch, cursor, self._form, self._hide)
                 if data:
                     _append(file, end, data)
                 self._cursors[batch.run] = cursor
@@ -91,15 +96,17 @@ class JsonlSink:
             ) from error
 
 
-def _new_lines(batch: abc.Delivery, cursor: int, form: Form) -> tuple[bytes, int]:
-    lines = []
+def _new_lines(batch: abc.Delivery, cursor: int, form: Form, hide: tuple[str, ...]) -> tuple[bytes, int]:
+    lines, shears = [], trace_text.Shears(hide)
     for number, event in batch.events:
         if number > cursor:
             place: dict[str, Any] = {"n": number, "run": batch.run}
             if form == "events":
-                lines.append(codec.json_line({**place, "event": codec.unstructure(event, Event)}))
+                plain = codec.unstructure(event, Event)
+                plain = shears.json(plain, sys.maxsize) if hide else plain
+                lines.append(codec.json_line({**place, "event": plain}))
             elif isinstance(event, RolloutLanded) and event.record.trace is not None:
-                first, *others = trace_text.lines(event.record.trace)
+                first, *others = trace_text.lines(event.record.trace, hide)
                 last = others.pop() if others and "f" in others[-1] else {"f": {}}
                 lines += map(codec.json_line, (first, *others, {**place, **last}))
             cursor = number
@@ -184,7 +191,7 @@ async def open_jsonl(options: JsonlOptions | None, env: abc.Environment) -> Asyn
     options = options or JsonlOptions()
     path = _file(options, env)
     warn_without_locks(path)
-    yield JsonlSink(path, options.form)
+    yield JsonlSink(path, options.form, filter(None, map(env.variables.get, options.hide_env)))
 
 
 def _file(options: JsonlOptions, env: abc.Environment) -> Path:
