@@ -329,6 +329,18 @@ class SwappingModel(ScriptedModel):
         return abc.LMResponse(text=self.requests[-1].messages[0].content)
 
 
+class LongModel(ScriptedModel):
+    """Says more than its bound."""
+
+    @property
+    def limits(self) -> abc.ModelLimits:
+        return abc.ModelLimits(key="m", max_output_tokens=100)
+
+    async def complete(self, request: abc.LMRequest) -> abc.LMResponse:
+        await trio.lowlevel.checkpoint()
+        return abc.LMResponse(text="on and on", usage=abc.Usage(output_tokens=101))
+
+
 @pytest.mark.parametrize(
     ("faulty", "caught_by"),
     [
@@ -338,10 +350,11 @@ class SwappingModel(ScriptedModel):
         (CountingModel, "test_identity_is_stable"),
         (LateModel, "test_cancelled_call_ends_promptly"),
         (SwappingModel, "test_each_call_gets_its_own_answer"),
+        (LongModel, "test_keeps_within_its_bounds"),
     ],
 )
 def test_faulty_model_is_caught(faulty: type[ScriptedModel], caught_by: str, tmp_path: Path) -> None:
-    """A model that retries, leaks, changes its identity, hangs on or mixes up answers fails the test that says so."""
+    """A model that retries, leaks, changes its identity, hangs on, mixes up answers or passes its bound is caught."""
     seen: list[ScriptedModel] = []
 
     class Kit(ModelConformance):

@@ -119,7 +119,7 @@ class ModelConformance(
                 return
             reply = limits.max_output_tokens if request.max_tokens is None else request.max_tokens
             prompt = request.most_input_tokens + limits.extra_input_tokens
-            expect(True, usage.output_tokens <= reply, f"a reply of {usage.output_tokens} tokens passes its bound {reply}")
+            expect(True, usage.output_tokens <= reply, f"a reply of {usage.output_tokens} tokens, bound {reply}")
             expect(True, usage.input_tokens <= prompt, f"{usage.input_tokens} tokens of prompt, reserved are {prompt}")
 
     async def test_answers_many_at_once(self, tmp_path: Path) -> None:
