@@ -157,6 +157,37 @@ async def test_a_cap_in_money_needs_price_and_bound(how: dict[str, Any], message
     idle(engine)
 
 
+async def test_waiting_in_asyncio_can_be_cancelled() -> None:
+    """What the thread that waits gets after that is given back: later calls find the room."""
+    timed_out = []
+
+    async def ask() -> None:
+        try:
+            async with asyncio.timeout(0.05), b.track_call(price=PRICE, prompt="", max_output_tokens=10):
+                raise AssertionError("there is room for one")
+        except TimeoutError:
+            timed_out.append(True)
+
+    async def program(q: int) -> str:
+        async def other() -> None:
+            async with b.track_call(price=PRICE, prompt="", max_output_tokens=10) as call:
+                await trio.sleep(0.1)
+                call.usage(0, 1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other)
+            await trio.sleep(0.01)
+            await trio.to_thread.run_sync(asyncio.run, ask())
+        await trio.sleep(0.02)
+        await in_trio(Client(), "", price=PRICE, prompt="", max_output_tokens=10)
+        return "ok"
+
+    engine = EvalEngine(rows(1), always, EngineConfig(budget=b.Budget(max_cost="0.015")))
+    evaluation = evaluated(await engine.evaluate(program, engine.register(b.Candidate())))
+    assert ([True], 1.0, 2) == (timed_out, evaluation.mean(), engine.spend.requests)
+    idle(engine)
+
+
 def test_outside_a_rollout_it_counts_nothing() -> None:
     """A program under `track_call` runs by itself too, without an event loop."""
     with b.track_call(model="gpt", price=PRICE) as call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from decimal import Decimal
@@ -31,6 +32,7 @@ class TrackedCall:
         self._account: Account | None = account
         self._role = role or ("task" if account is None else account.role)
         self._held: Any = None
+        self._left, self._lock = False, threading.Lock()
         self._around = ExitStack()
         self._span: OpenSpan | None = None
 
@@ -57,7 +59,10 @@ class TrackedCall:
     def __enter__(self) -> TrackedCall:
         account, ledger = self._account, self._ledger
         if account is not None and ledger is not None:
-            self._held = self._admitted_now(account, ledger) if _on_loop() else self._admitted_from_sync(account)
+            if _on_loop():
+                self._held = self._admitted_now(account, ledger)
+            else:
+                self._admit_from_sync(account)
         return self._begin()
 
     async def __aenter__(self) -> TrackedCall:
@@ -66,9 +71,7 @@ class TrackedCall:
             if _on_loop():
                 self._held = await admitted(ledger.admit_request(self._role, self._bound), account)
             else:
-                import asyncio  # the loop that this runs on, in a thread; everyone else does without it
-
-                self._held = await asyncio.to_thread(self._admitted_from_sync, account)
+                await self._admit_from_asyncio(account)
         return self._begin()
 
     @property
@@ -82,8 +85,29 @@ class TrackedCall:
             account.refused = error.cap
             raise
 
-    def _admitted_from_sync(self, account: Account) -> Any:
-        return run_from_sync(lambda: admitted(account.ledger.admit_request(self._role, self._bound), account))
+    def _admit_from_sync(self, account: Account) -> None:
+        held = run_from_sync(lambda: admitted(account.ledger.admit_request(self._role, self._bound), account))
+        with self._lock:
+            self._held = held
+            if self._left:
+                self._give_back(account)
+
+    async def _admit_from_asyncio(self, account: Account) -> None:
+        """Wait in a thread; cancelled, this gives back what the thread gets all the same."""
+        import asyncio  # the loop that this runs on: it is loaded already, and nobody else needs it
+
+        try:
+            await asyncio.to_thread(self._admit_from_sync, account)
+        except BaseException:
+            with self._lock:
+                self._left = True
+                self._give_back(account)
+            raise
+
+    def _give_back(self, account: Account) -> None:
+        if self._held is not None:
+            _on_loop_soon(account, partial(account.ledger.release_request, self._held))
+            self._held = None
 
     def _begin(self) -> TrackedCall:
         self._around.enter_context(within_call())
