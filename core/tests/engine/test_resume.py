@@ -207,6 +207,17 @@ def test_another_budget_goes_on_from_the_first_refusal(tmp_path: Path) -> None:
     assert small.calls + model.calls == again.spend.requests
 
 
+def test_a_refusal_under_the_budget_that_holds_is_told_again(tmp_path: Path) -> None:
+    """R3: resumed twice under the same raised budget that refuses too, the second time nothing is asked or paid."""
+    run(tmp_path / "run", scripted(), budget=b.Budget(max_requests=66))
+    raised = b.Budget(max_requests=80)
+    second = run(tmp_path / "run", scripted(), budget=raised, resume=True)
+    model = scripted()
+    third = run(tmp_path / "run", model, budget=raised, resume=True)
+    assert (0, second.spend.requests, second.test) == (model.calls, third.spend.requests, third.test)
+    assert "budget: max_requests" == second.stop_reason == third.stop_reason
+
+
 def test_a_run_that_asks_something_else_is_refused(tmp_path: Path) -> None:
     """R1: the first ask that does not match is named with both; `continue_live` goes on with the results so far."""
 
@@ -225,6 +236,8 @@ def test_a_run_that_asks_something_else_is_refused(tmp_path: Path) -> None:
             return Report(strategy="fickle", best=problem.start, baseline_score=mean, best_score=mean)
 
     run(tmp_path / "run", scripted(), Fickle())
+    (tmp_path / "run" / "best.json").write_text("what was found", encoding="utf-8")
+    best, ended = (tmp_path / "run" / "best.json").read_bytes(), events_in(tmp_path / "run")
     model = scripted()
     with pytest.raises(ReplayDivergedError) as caught:
         run(tmp_path / "run", model, Fickle(), resume=True)
@@ -234,6 +247,8 @@ def test_a_run_that_asks_something_else_is_refused(tmp_path: Path) -> None:
         caught.value.asked,
         model.calls,
     )
+    assert best == (tmp_path / "run" / "best.json").read_bytes()
+    assert ended == events_in(tmp_path / "run") - 1  # that it began again
     result = run(tmp_path / "run", model, Fickle(), resume=b.Resume(continue_live=True))
     assert "finished" == result.stop_reason
     assert 6 - 2 + 16 == model.calls  # of six train rows two are known; the test follows the break and is fresh

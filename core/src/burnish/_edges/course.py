@@ -35,7 +35,7 @@ from burnish._runtime.journal import RunJournal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.run_store import RunStore, open_run_store
-from burnish.errors import BurnishError, MetricError, RunStoppedError, StoreError, first_line
+from burnish.errors import BurnishError, MetricError, ReplayDivergedError, RunStoppedError, StoreError, first_line
 
 TEST_SHARE = 0.2
 """Of `max_seconds`: where there are test rows, the search ends so much earlier."""
@@ -62,6 +62,8 @@ class Course:
     failures: FailureCount
     resume: Resume | None = None
     """How the run that the directory holds goes on; None: a new one."""
+    configuration: JsonMap | None = None
+    """Kept in the lock file."""
     answers: Path | None = None
     """The directory of a run whose results are answers."""
     watched: bool
@@ -108,7 +110,7 @@ async def _evaluator(
     seconds = 0.0 if history is None else history.seconds
     ledger = Ledger(setup.config.budget, meter=parts.meter, run=run, seconds=seconds)
     store.clock = lambda: ledger.spend.seconds
-    rules = course.resume.rules(history, setup.config.budget) if course.resume and history else None
+    rules = course.resume.rules(setup.config.budget) if course.resume else None
     evaluator = Evaluator(
         [*setup.val, *setup.train],
         setup.metric,
@@ -124,7 +126,8 @@ async def _evaluator(
     if course.resume is not None and history is not None:
         course.resume.check(history.started.facts, facts)
     if course.directory is not None:
-        await trio.to_thread.run_sync(write_lock, course.directory, facts)
+        kept = facts if course.configuration is None else {**facts, "configuration": course.configuration}
+        await trio.to_thread.run_sync(write_lock, course.directory, kept)
     evaluator.emit(RunStarted(run=run, facts=facts)) if history is None else _begin_again(evaluator, history, facts)
     for warning in setup.warnings:
         evaluator.warn("overlap", warning)
@@ -143,6 +146,8 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
     evaluator.ledger.set_aside(2 * len(setup.test))
     reports: list[Report] = []
     searched = await _phase(course, evaluator, end, partial(_search, setup, evaluator, reports), aside=bool(setup.test))
+    if isinstance(end.error, ReplayDivergedError):  # what it found earlier stays as it is
+        raise end.error
     found = choose(setup, evaluator, reports)
     with end.keeping():
         await _save(course, found)

@@ -14,6 +14,7 @@ from burnish._edges.handle import RunHandle
 from burnish._edges.plugins import PluginManager
 from burnish._edges.resume import Resume
 from burnish._model.budget import Budget
+from burnish._model.canonical import JsonMap
 from burnish._runtime.config import DEFAULT_EVAL_CONCURRENCY, EngineConfig
 from burnish.errors import UsageError
 
@@ -49,6 +50,8 @@ class RunRequest:
     """Whether to go on with the run that `run_dir` holds, and how: nothing is paid twice."""
     answers: str | Path | None = attrs.field(kw_only=True, default=None)
     """The directory of another run whose results are answers here, where rollouts are the same; the test is fresh."""
+    configuration: JsonMap | None = attrs.field(kw_only=True, repr=False, default=None)
+    """What whoever goes on with the run has to know: kept in its lock file as it is, so it must hold no secret."""
     executor: Any = attrs.field(kw_only=True, default=None)
     meter: Any = attrs.field(kw_only=True, default=None)
     sinks: Sequence[Any] = attrs.field(kw_only=True, default=())

@@ -8,7 +8,6 @@ import attrs
 
 from burnish._model.budget import Budget
 from burnish._model.canonical import Json
-from burnish._runtime.history import History
 from burnish._runtime.journal import ReplayRules
 from burnish.errors import ResumeRefusedError
 
@@ -63,12 +62,12 @@ class Resume:
                 ("versions",),
             )
 
-    def rules(self, history: History, budget: Budget) -> ReplayRules:
+    def rules(self, budget: Budget) -> ReplayRules:
         """Say how the journal tells again what was told."""
         return ReplayRules(
             continue_live=self.continue_live,
             retry_failed=self.retry_failed,
-            other_budget=history.started.facts.get("budget") != budget_facts(budget),
+            budget=budget_facts(budget),
         )
 
 

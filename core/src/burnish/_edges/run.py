@@ -74,6 +74,7 @@ async def _run(request: RunRequest, handle: RunHandle) -> Result:
             failures=FailureCount(len(setup.val)),
             watched=request.handle is not None,
             resume=request.resuming,
+            configuration=request.configuration,
             answers=None if request.answers is None else Path(request.answers),
         )
         return await run_course(course)

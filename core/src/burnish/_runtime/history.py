@@ -8,11 +8,13 @@ import attrs
 
 from burnish._model.budget import Tally
 from burnish._model.candidate import Candidate
+from burnish._model.canonical import Json
 from burnish._model.events import (
     Asked,
     CandidateRegistered,
     Charged,
     Event,
+    Resumed,
     Rewound,
     RolloutLanded,
     RolloutLost,
@@ -63,6 +65,8 @@ class History:
         self._booked: list[tuple[int, Event]] = []
         """Spend that belongs to no ask, by number, that the run has not come to yet."""
         self._dropped: list[range] = []
+        self._budgets: list[tuple[int, Json]] = []
+        """The caps of each life of the run, by the number of its first event."""
 
     @classmethod
     async def load(cls, store: RunStore) -> History:
@@ -72,8 +76,11 @@ class History:
         marks = ", ".join("?" * len(BULK))
         few = await store.query(f"SELECT n, body FROM events WHERE type NOT IN ({marks}) ORDER BY n", *BULK)
         for number, body in few:
+            event = decoded(body)
+            if isinstance(event, (RunStarted, Resumed)):
+                history._budgets.append((number, event.facts.get("budget")))
             if history._holds(number):
-                history._take_in(number, decoded(body))
+                history._take_in(number, event)
         last = await store.query("SELECT seconds FROM events ORDER BY n DESC LIMIT 1")
         history.seconds = float(last[0][0]) if last else 0.0
         if history._started is None:
@@ -89,6 +96,10 @@ class History:
         """The run's first event."""
         assert self._started is not None
         return self._started
+
+    def budget_at(self, number: int) -> Json:
+        """Give the caps that held when an event was written."""
+        return next((caps for first, caps in reversed(self._budgets) if first <= number), None)
 
     def _holds(self, number: int) -> bool:
         return not any(number in numbers for numbers in self._dropped)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import attrs
 
+from burnish._model.canonical import Json
 from burnish._model.events import (
     Asked,
     CandidateRegistered,
@@ -70,8 +71,8 @@ class ReplayRules:
     """Whether to go another way where the run asks something else, instead of refusing."""
     retry_failed: bool = False
     """Whether to ask anew from the first rollout on that the infrastructure left unscored."""
-    other_budget: bool = False
-    """Whether the budget is another one, so that refusals do not hold."""
+    budget: Json = None
+    """The caps as they are now: a refusal under others does not hold."""
 
 
 class RunJournal:
@@ -143,7 +144,7 @@ class RunJournal:
         told = recorded.told
         if told is None:
             return None
-        again = told.cap is not None and self._rules.other_budget
+        again = told.cap is not None and history.budget_at(recorded.told_at) != self._rules.budget
         if self._rules.retry_failed and not again:
             landed = {_place(e): e for e in await history.events(recorded.asked.step) if isinstance(e, RolloutLanded)}
             again = any(e.record.status is RolloutStatus.INFRASTRUCTURE_FAILED for e in landed.values())
