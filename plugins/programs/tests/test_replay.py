@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
+import trio.testing
 
 import burnish
 from burnish import errors
@@ -197,6 +199,71 @@ async def test_failures_are_replayed_too() -> None:
     assert ReplayReport(served=2) == replaying.report
 
 
+class Both(Module):
+    """Drafts several questions at once and gives the drafts in order."""
+
+    def __init__(self, order: str, together: bool = True) -> None:
+        self.drafter = Predict("question -> draft")
+        self.order, self.together = order, together
+
+    async def forward(self, *, questions: str) -> Any:
+        drafts: dict[str, str] = {}
+
+        async def draft(question: str, gate: trio.Event) -> None:
+            await gate.wait()
+            drafts[question] = (await self.drafter(question=question)).draft
+
+        async with trio.open_nursery() as nursery:
+            for question in self.order:
+                gate = trio.Event()
+                nursery.start_soon(draft, question, gate)
+                gate.set()
+                await trio.testing.wait_all_tasks_blocked(0.0 if self.together else 0.05)
+        return {question: drafts[question] for question in questions}
+
+
+async def test_calls_at_once_may_begin_in_any_order() -> None:
+    """Which of two parallel calls of a predictor comes first is the scheduler's choice; of others it counts."""
+
+    async def record(program: Both) -> tuple[Any, Trace]:
+        slowly = ScriptedModel(lambda request: request.messages[-1].content.upper(), delay=0.03)
+        with models(task=slowly), burnish.capture() as captured:
+            return await program(questions="abc"), captured.trace
+
+    output, trace = await record(Both("abc"))
+    for order in ("abc", "cab", "bca"):
+        with replay(trace) as replaying:
+            assert output == await Both(order)(questions="abc")
+        assert ReplayReport(served=3) == replaying.report
+    with pytest.raises(errors.PlaybackDivergedError, match="the inputs changed"), replay(trace):
+        await Both("abd")(questions="abd")  # out of a nursery, and bare
+    output, trace = await record(Both("abc", together=False))
+    with replay(trace):
+        assert output == await Both("abc")(questions="abc")
+    with pytest.raises(errors.PlaybackDivergedError), replay(trace):
+        await Both("bac")(questions="abc")
+
+
+def test_sync_programs_are_replayed_too() -> None:
+    """A sync program asks from a worker thread of the engine's, or without any event loop."""
+
+    class Plain(Module):
+        def __init__(self) -> None:
+            self.one = Predict("question -> answer")
+
+        def forward(self, *, question: str) -> Any:
+            return self.one.sync(question=question)
+
+    with models(task=scripted()), burnish.capture() as captured:
+        expected = Plain().one.sync(question="x")
+        live = trio.run(scores, engine(), Plain(), burnish.Candidate())
+    traces = [rollout.trace for rollout in live.rollouts if rollout.trace is not None]
+    with replay([captured.trace, *traces]) as replaying:
+        assert expected == Plain().one.sync(question="x")
+        assert live.scores() == trio.run(scores, engine(), Plain(), burnish.Candidate()).scores()
+    assert ReplayReport(served=4) == replaying.report
+
+
 # --- runs ------------------------------------------------------------------------------------------------------
 
 
@@ -249,12 +316,15 @@ async def test_a_new_candidate_is_paid_from_where_it_differs() -> None:
 
 
 async def test_a_run_stops_at_the_first_row_that_is_not_as_recorded() -> None:
-    """Strict, inside an engine: the error says which call, and no row is scored as failed."""
+    """Strict, around an engine: the error is the call's, and no row is scored as failed."""
     with models(task=scripted()):
         base = await scores(engine(), Chain(), burnish.Candidate())
     traces = [r.trace for r in base.rollouts if r.trace is not None]
-    with pytest.raises(errors.BurnishError, match="call 0 of `refiner` is not the recorded one"), replay(traces):
-        await scores(engine(), changed(), burnish.Candidate())
+    evaluator = engine()
+    with pytest.raises(errors.PlaybackDivergedError, match="call 0 of `refiner`") as caught, replay(traces):
+        await scores(evaluator, changed(), burnish.Candidate())
+    assert isinstance(caught.value.__cause__, errors.RunStoppedError)
+    assert evaluator.matrix.mean(0) is None
 
 
 class Once:
@@ -311,7 +381,7 @@ async def test_a_judge_is_not_recorded() -> None:
     with models(task=scripted()):
         base = await scores(evaluator(), Chain(), burnish.Candidate())
     traces = [r.trace for r in base.rollouts if r.trace is not None]
-    with pytest.raises(errors.BurnishError, match='unrecorded="live"'), replay(traces):
+    with pytest.raises(errors.PlaybackExhaustedError, match='unrecorded="live"'), replay(traces):
         await scores(evaluator(), Chain(), burnish.Candidate())
     with replay(traces, unrecorded="live") as replaying:
         assert 0.5 == (await scores(evaluator(), Chain(), burnish.Candidate())).mean()
