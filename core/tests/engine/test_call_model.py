@@ -55,7 +55,7 @@ def test_backoff_doubles_within_bounds() -> None:
         waits = [backoff(error, attempt, f"request {i}") for i in range(40)]
         assert 0.75 * middle <= min(waits) < max(waits) <= 1.25 * middle
         assert waits == [backoff(error, attempt, f"request {i}") for i in range(40)]
-    for asked, waited in ((7.5, 7.5), (-3.0, 0.0), (1e9, 600.0)):
+    for asked, waited in ((7.5, 7.5), (0.5, 0.5), (1e9, 600.0)):
         assert waited == backoff(errors.ModelRateLimitError("429", retry_after=asked), 0, "r")
 
 
@@ -257,3 +257,15 @@ async def test_a_provider_that_names_the_time_is_waited_for(autojump_clock: Cloc
         with pytest.raises(errors.ModelRateLimitError), accounted(account()):
             await b.call_model(endless, ask())
         assert 3 == endless.calls
+
+
+@pytest.mark.parametrize("asked", [0.0, -5.0, 0.001, float("nan")])
+async def test_a_429_that_names_no_real_pause_is_tried_as_often_as_one_without(
+    asked: float, autojump_clock: Clock
+) -> None:
+    """Retry-After: 0 is no pause: our own backoff is waited for, and the attempts count."""
+    endless, limits = model(*[errors.ModelRateLimitError("429", retry_after=asked)] * 30, retries=2), account()
+    with pytest.raises(errors.ModelRateLimitError), accounted(limits):
+        await b.call_model(endless, ask())
+    assert 3 == endless.calls == limits.ledger.spend.requests
+    assert 1.0 < trio.current_time() < 2.0

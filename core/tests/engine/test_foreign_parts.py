@@ -33,12 +33,18 @@ class Refusing(Ambient):
         raise KeyError("answer")
 
 
+def leave() -> Any:
+    """Exit, as a worker's own signal handler may."""
+    raise SystemExit(3)
+
+
 BAD: Mapping[str, Callable[[], Any]] = {
     "no JSON": lambda: RolloutRecord(status=RolloutStatus.SUCCEEDED, eval=b.Eval(1.0), output=object()),  # type: ignore[arg-type]
     "no status": lambda: RolloutRecord(status="good", eval=b.Eval(1.0)),  # type: ignore[arg-type]
     "no calls": lambda: RolloutRecord(status=RolloutStatus.SUCCEEDED, eval=b.Eval(1.0), calls={"task": 3}),  # type: ignore[dict-item]
     "not to revive": lambda: RolloutRecord(status=RolloutStatus.SUCCEEDED, output={"a": 1}),
     "no record": lambda: {"status": "succeeded"},
+    "an exit": leave,
 }
 
 

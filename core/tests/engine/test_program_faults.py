@@ -10,6 +10,7 @@ import ssl
 from types import SimpleNamespace
 from typing import Any
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -48,6 +49,75 @@ async def test_one_failing_row_in_ten_loses_none_of_the_nine() -> None:
     again = evaluated(await engine.evaluate(program, index))
     assert (evaluation.scores(), 10, 10) == (again.scores(), engine.spend.metric_calls, engine.spend.cache_hits)
     assert RolloutStatus.AGENT_FAILED is again.rollouts[4].status
+
+
+@attrs.define(eq=False)
+class Kept:
+    """Raises a cancellation that is over long ago, as a memo does that keeps what a call raised."""
+
+    error: BaseException | None = None
+
+    async def again(self) -> Any:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled as error:
+                self.error = error
+        assert self.error is not None
+        raise self.error
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_a_kept_cancellation_is_the_program_s_own_failure(grouped: bool) -> None:
+    """Where nothing is cancelled, a `trio.Cancelled` ends one rollout: it never runs, and is paid for, again."""
+    scripted = ScriptedModel(lambda request: "1")
+
+    async def act(q: Any, instruction: str) -> Any:
+        await b.call_model(scripted, ask())
+        if q != 1:
+            return q
+        try:
+            await Kept().again()
+        except trio.Cancelled as error:
+            if grouped:
+                raise BaseExceptionGroup("two calls", [error, ValueError("no")]) from None
+            raise
+
+    engine = EvalEngine(rows(3), always, EngineConfig(budget=b.Budget(max_metric_calls=3)))
+    with trio.fail_after(5):
+        evaluation = evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate())))
+    assert [1.0, 0.0, 1.0] == evaluation.scores()
+    assert RolloutStatus.AGENT_FAILED is evaluation.rollouts[1].status
+    assert (3, 3) == (scripted.calls, engine.spend.metric_calls)
+
+
+async def test_a_kept_cancellation_of_a_metric_is_the_metric_s() -> None:
+    """It is a `MetricError`, like whatever else a metric raises."""
+
+    async def metric(example: Any, prediction: Any) -> float:
+        await Kept().again()
+        return 1.0
+
+    engine = EvalEngine(rows(2), metric)
+    with trio.fail_after(5), pytest.raises(errors.MetricError, match="Cancelled"):
+        await engine.evaluate(Ambient(echo), engine.register(b.Candidate()))
+
+
+async def test_a_kept_cancellation_of_a_model_is_the_model_s() -> None:
+    """It is a model that failed: no verdict on the candidate, and nothing runs on without end."""
+
+    async def reply(request: Any) -> str:
+        await Kept().again()
+        return "1"
+
+    async def act(q: Any, instruction: str) -> Any:
+        return (await b.call_model(reply, ask())).text
+
+    engine = EvalEngine(rows(1), always)
+    with trio.fail_after(5):
+        (row,) = evaluated(await engine.evaluate(Ambient(act), engine.register(b.Candidate()))).rollouts
+    assert (RolloutStatus.INFRASTRUCTURE_FAILED, "ModelFailedError") == (row.status, row.error and row.error.type)
 
 
 def client_error(name: str, base: str = "ClientError", status: int | None = None) -> Exception:

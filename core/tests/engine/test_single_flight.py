@@ -13,8 +13,9 @@ import trio.testing
 import burnish as b
 from burnish import BudgetExhausted, Complete, EngineConfig, EvalEngine, abc, errors
 from burnish._runtime.ledger import Ledger
+from burnish.testing import ScriptedModel
 
-from ._kit import Ambient, Module, always, as_said, echo, evaluated, idle, rows, tenth, told
+from ._kit import Ambient, Module, always, as_said, ask, echo, evaluated, idle, rows, tenth, told
 
 
 class Slow(Ambient):
@@ -48,6 +49,28 @@ async def test_two_calls_for_the_same_rows_run_them_once() -> None:
         assert [0.0, 0.1, 0.2, 0.3] == outcome.evaluation.scores()
         assert all(r.trace is not None for r in outcome.evaluation.rollouts)
     assert (4, 4) == (engine.spend.metric_calls, engine.spend.cache_hits)
+    idle(engine)
+
+
+async def test_rollouts_that_are_cancelled_after_they_called_a_model_count() -> None:
+    """Whoever cancels an evaluation again and again meets the cap on metric calls all the same."""
+    scripted = ScriptedModel(lambda request: "1")
+
+    async def act(q: Any, instruction: str) -> Any:
+        await b.call_model(scripted, ask())
+        await trio.sleep_forever()
+
+    engine = EvalEngine(rows(2), always, EngineConfig(budget=b.Budget(max_metric_calls=6)))
+    program, index = Ambient(act), engine.register(b.Candidate())
+    for asked in (2, 4, 6):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(engine.evaluate, program, index)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        assert (asked, asked, asked) == (scripted.calls, engine.spend.metric_calls, engine.spend.requests)
+    outcome = await engine.evaluate(program, index)
+    assert isinstance(outcome, BudgetExhausted)
+    assert (6, "max_metric_calls") == (scripted.calls, outcome.cap)
     idle(engine)
 
 

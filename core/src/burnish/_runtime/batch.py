@@ -66,6 +66,8 @@ class Item:
     """What it has reserved while it runs, where something is rationed."""
     number: int = 0
     """Its place in the order of starts."""
+    counted: bool = False
+    """Whether it was cancelled after it had made calls, and counts as a rollout though it has no result."""
     told: bool = False
     """Whether the run's journal holds its result already."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import socket
 import ssl
 from collections.abc import Iterator
@@ -59,12 +60,19 @@ def stops(error: BaseException) -> BaseException | None:
     """Give what of an error ends more than the code that raised it; None where that code failed, in whatever way.
 
     An interrupt and a cancellation of trio's do, bare or in a group, and the end of the event loop itself. An exit,
-    a cancellation of asyncio's or a `GeneratorExit` of the code's own do not.
+    a cancellation of asyncio's or a `GeneratorExit` of the code's own do not, nor does a `trio.Cancelled` that was kept
+    and raised again where nothing is cancelled: no scope would catch it, and a nursery would take it for its own.
     """
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(lambda one: isinstance(one, (KeyboardInterrupt, trio.Cancelled)))
+        return error.subgroup(_ends)
     ended = isinstance(error, GeneratorExit) and not trio.lowlevel.in_trio_task()  # its coroutine is thrown away
-    return error if ended or isinstance(error, (KeyboardInterrupt, trio.Cancelled)) else None
+    return error if ended or _ends(error) else None
+
+
+def _ends(error: BaseException) -> bool:
+    if isinstance(error, trio.Cancelled):
+        return not trio.lowlevel.in_trio_task() or trio.current_effective_deadline() == -math.inf
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _status(error: BaseException) -> int:

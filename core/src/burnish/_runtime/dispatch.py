@@ -17,6 +17,7 @@ from burnish._model.events import RolloutLanded, RolloutLost, RolloutStarted
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._runtime.answers import Answers, revive
 from burnish._runtime.batch import Flight, Item
+from burnish._runtime.blame import stops
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.fanout import fan_out
 from burnish._runtime.journal import Writer
@@ -111,7 +112,7 @@ class Dispatcher:
                         await fan_out(groups, self._slots, work, admit=admit)
             finally:
                 left = [item for item in todo if not item.landed]
-                self._ledger.release_rollouts(sum(item.kept is None for item in left))
+                self._ledger.release_rollouts(sum(item.kept is None and not item.counted for item in left))
                 self.abandon(left)
             capped.extend([cap for item in wanted if (cap := await item.wait_landed()) is not None])
             return Ending(cap=capped[0] if capped else None, fault=self._rule.fault)
@@ -208,6 +209,10 @@ class Dispatcher:
                 record = await self._execute(job)
         except BaseException:
             spent = spend_of_calls(job.account.calls)
+            if spent.requests and item.kept is None:  # it was paid for: however often it is cancelled, a cap ends it
+                item.counted = True
+                self._ledger.settle_rollout(0)
+                spent += Spend(metric_calls=1, lm_calls=1)
             self._journal.emit(
                 RolloutLost(key=job.key, example=item.column, sample=item.sample, step=step, spend=spent)
             )
@@ -234,7 +239,9 @@ class Dispatcher:
             if not job.ran_here and stored.owes_score and stored.output is not None:
                 job.prediction = revive(job.around.target, stored)
             return stored
-        except Exception as error:  # a plugin's fault must not cancel the siblings
+        except BaseException as error:  # a plugin's fault must not cancel the siblings
+            if stops(error) is not None:
+                raise
             message = f"the executor failed: {text_of(error)}"
             fault = Fault(type=type(error).__name__, message=message, where="executor")
             calls = dict(job.account.calls)

@@ -279,6 +279,12 @@ class Evaluator:
             if ending.cap or ending.fault or all(item.record is not None for item in wanted):
                 return fitting, attrs.evolve(ending, cap=cap or ending.cap)
             # a row without a record was another call's, which was cancelled: it is admitted again, as our own
+            lost = next((item for item in wanted if item.leads and item.record is None), None)
+            if lost is not None:  # never run again unasked: it would be paid for without end
+                raise InternalError(
+                    f"the rollout of candidate {lost.candidate} on row {lost.column} ended without a result, though "
+                    "nothing cancelled it; a plugin may have raised a `trio.Cancelled` of its own"
+                )
 
     async def _admit(self, batch: Batch, fit: Fit) -> tuple[list[Request], str | None]:
         """Reserve what has to run: gives the requests that may, and the cap that refused the rest."""

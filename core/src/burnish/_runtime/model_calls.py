@@ -94,10 +94,17 @@ def as_model(model: Any) -> abc.Model:
     )
 
 
+def _asked(error: ModelError) -> float | None:
+    """Give the pause that an endpoint asked for; None for less than our own shortest: that would be no pause."""
+    asked = error.retry_after
+    return None if asked is None or not asked >= FIRST_BACKOFF else min(asked, 600.0)
+
+
 def backoff(error: ModelError, attempt: int, key: str) -> float:
     """Seconds to wait before the next attempt: what the endpoint asked for, else doubling, spread by the request."""
-    if error.retry_after is not None:
-        return min(max(0.0, error.retry_after), 600.0)
+    asked = _asked(error)
+    if asked is not None:
+        return asked
     spread = xxhash.xxh3_64_intdigest(f"{key}:{attempt}".encode()) / 2.0**64
     return float(min(LONGEST_BACKOFF, FIRST_BACKOFF * 2**attempt) * (0.75 + 0.5 * spread))
 
@@ -136,7 +143,7 @@ async def call_model(
                     account.lost = error
                 raise
             waited += wait
-            if error.retry_after is not None:
+            if _asked(error) is not None:
                 limiter.pause(wait, first_line(error).removeprefix(f"{type(error).__name__}: "))
             attempt += 1
             await trio.sleep(wait)
@@ -160,8 +167,11 @@ async def _replayed(answer: LMResponse | ModelError, account: Account | None) ->
 
 
 def _most(error: ModelError, retries: int, waited: float) -> float:
-    """How many further attempts an error is worth: a provider that says when to come back is believed for a while."""
-    patient = isinstance(error, ModelRateLimitError) and error.retry_after is not None and waited <= RATE_PATIENCE
+    """How many further attempts an error is worth: a provider that says when to come back is believed for a while.
+
+    No pause that is believed is shorter than `FIRST_BACKOFF`, so that even then attempts are bounded by the patience.
+    """
+    patient = isinstance(error, ModelRateLimitError) and _asked(error) is not None and waited <= RATE_PATIENCE
     return math.inf if patient and retries else retries
 
 
