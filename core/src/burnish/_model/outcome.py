@@ -89,6 +89,22 @@ class RolloutRecord:
         """Whether the program did its work and only the metric failed."""
         return self.status is RolloutStatus.SUCCEEDED and self.eval is None
 
+    def without_trace(self) -> RolloutRecord:
+        """Give the same without its trace: by hand, since it is done for every rollout."""
+        if self.trace is None:
+            return self
+        return RolloutRecord(
+            status=self.status,
+            eval=self.eval,
+            fault=self.fault,
+            output=self.output,
+            spans=self.spans,
+            calls=self.calls,
+            models=self.models,
+            rendered=self.rendered,
+            duration_us=self.duration_us,
+        )
+
     @property
     def telling(self) -> bool:
         """Whether it shows what a rollout needs: it did its work, or the program failed over its calls."""

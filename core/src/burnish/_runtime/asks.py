@@ -36,8 +36,9 @@ class Asks:
 
     def write_registered(self) -> None:
         """Write the candidates that nothing was asked of yet."""
-        registered, self._registered = self._registered, []
-        self._journal.register(registered)
+        if self._registered:
+            registered, self._registered = self._registered, []
+            self._journal.register(registered)
 
     async def begin(self, step: str, content: Json, what: str, *, traces: bool = False) -> tuple[str, Recorded]:
         """Give an ask its name, and what is known of it. Raises `ReplayDivergedError`.

@@ -23,11 +23,15 @@ from burnish._runtime.fanout import fan_out
 from burnish._runtime.journal import Writer
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
+from burnish._runtime.owed import record_of
 from burnish._runtime.rations import draw_on
 from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.stopping import StopRule
 from burnish._runtime.target import MutableTarget
 from burnish.errors import text_of
+
+
+NOTHING = Spend()
 
 
 @attrs.frozen(kw_only=True)
@@ -199,7 +203,7 @@ class Dispatcher:
                 example=item.column,
                 sample=item.sample,
                 step=step,
-                reserved=Spend() if item.share is None else item.share.reserved.spend,
+                reserved=NOTHING if item.share is None else item.share.reserved.spend,
             )
             self._journal.emit(started)
             await self._journal.flush()
@@ -232,9 +236,7 @@ class Dispatcher:
         if self._executor is None or job.kept is not None:  # a kept output is scored here: elsewhere it is paid again
             return await job.here()
         try:
-            record: Any = await self._executor.run(job)
-            if not isinstance(record, RolloutRecord):
-                raise TypeError(f"it gave {record!r:.80} instead of a RolloutRecord")
+            record = record_of(await self._executor.run(job), f"{job.key}:{job.sample}")
             stored = loads(dumps(record), RolloutRecord)  # what cannot be stored must not reach the books
             if not job.ran_here and stored.owes_score and stored.output is not None:
                 job.prediction = revive(job.around.target, stored)
@@ -250,7 +252,7 @@ class Dispatcher:
     async def _land(
         self, item: Item, record: RolloutRecord, job: RolloutJob, step: str, cap: str | None
     ) -> None:
-        bare = record if self._config.keeps_trace(record) else attrs.evolve(record, trace=None)
+        bare = record if self._config.keeps_trace(record) else record.without_trace()
         landed = RolloutLanded(
             key=item.identity.key,
             candidate=item.candidate,

@@ -137,8 +137,7 @@ class Evaluator:
         """Have all that happened so far committed to the run store; cancellation waits for that."""
         if self.journal is not None and self._asks is not None:
             self._asks.write_registered()
-            with trio.CancelScope(shield=True):
-                await self.journal.flush()
+            await self.journal.flush()
 
     def charge(self, spend: Spend) -> None:
         """Book spend that the caller made itself."""
@@ -171,6 +170,7 @@ class Evaluator:
         all rows have finished, with the outputs kept; `RunStoppedError` where going on is pointless; `lenient` leaves
         both as faults in the outcome. Cancelled, it ends what is in flight; what has landed stays.
         """
+        must_be_trio()
         inputs = self.check(target, requests)
         taken = range(samples) if isinstance(samples, int) else samples
         batch = self._batch(target, requests, taken, by_row=fit == "rows", bare=self._asks is not None and not traces)

@@ -155,7 +155,10 @@ class History:
 
     async def events(self, step: str, *, traces: bool = False) -> list[Event]:
         """Give the rollouts and calls of an ask, in order, with the rollouts' traces if wanted."""
-        rows = await self._store.query(f"SELECT {_COLUMNS[traces]} WHERE e.step = ? ORDER BY e.n", step)
+        ask = self.asks[step]
+        last = ask.told_at or self._store.appended
+        sql = f"SELECT {_COLUMNS[traces]} WHERE e.n BETWEEN ? AND ? AND e.step = ? ORDER BY e.n"
+        rows = await self._store.query(sql, ask.number, last, step)
         return [
             decoded(body, trace)
             for number, kind, body, trace in rows
@@ -187,9 +190,11 @@ class History:
 async def find_results(store: RunStore, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
     """Give the scored results that a run store holds under some keys, the first of each."""
     found: dict[str, RolloutLanded] = {}
+    if keys:
+        await store.index_keys()
     for some in (keys[at : at + 500] for at in range(0, len(keys), 500)):
         marks = ", ".join("?" * len(some))
-        sql = f"SELECT {_COLUMNS[traces]} WHERE e.key IN ({marks}) AND e.type = 'RolloutLanded' ORDER BY e.n"
+        sql = f"SELECT {_COLUMNS[traces]} JOIN keys k USING (n) WHERE k.key IN ({marks}) ORDER BY e.n"
         for _, _, body, trace in await store.query(sql, *some):
             event = decoded(body, trace)
             assert isinstance(event, RolloutLanded)

@@ -7,12 +7,10 @@ log nothing. Facts that are bound meanwhile are kept here and handed over with t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
-
-from burnish._runtime.within import Within
 
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("burnish_log", default={})  # noqa: B039 (never mutated)
 
@@ -37,17 +35,28 @@ class Log:
         return structlog.get_logger(self._name)
 
 
+class _Bound:
+    """Binds facts, in the user's structlog too where it is loaded; once a rollout, so no generator is made for it."""
+
+    __slots__ = ("_facts", "_mine", "_theirs")
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = facts
+
+    def __enter__(self) -> None:
+        self._mine = _bound.set({**_bound.get(), **self._facts})
+        structlog = sys.modules.get("structlog")
+        self._theirs = None if structlog is None else structlog.contextvars.bind_contextvars(**self._facts)
+
+    def __exit__(self, *_: object) -> None:
+        _bound.reset(self._mine)
+        if self._theirs is not None:
+            sys.modules["structlog"].contextvars.reset_contextvars(**self._theirs)
+
+
 def bound(**facts: Any) -> AbstractContextManager[None]:
     """Add facts to every line that is logged inside the block, the user's own lines through structlog included."""
-    within = Within(None, (_bound, {**_bound.get(), **facts}))
-    structlog = sys.modules.get("structlog")
-    return within if structlog is None else _both(within, structlog.contextvars.bound_contextvars(**facts))
-
-
-@contextmanager
-def _both(first: AbstractContextManager[Any], second: AbstractContextManager[Any]) -> Iterator[None]:
-    with first, second:
-        yield
+    return _Bound(facts)
 
 
 log = Log("burnish")

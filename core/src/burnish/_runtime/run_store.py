@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,6 @@ CREATE TABLE IF NOT EXISTS events (
     step TEXT,
     body TEXT NOT NULL
 );
-CREATE INDEX IF NOT EXISTS by_step ON events (step, n);
-CREATE INDEX IF NOT EXISTS by_key ON events (key, n);
 CREATE TABLE IF NOT EXISTS traces (n INTEGER PRIMARY KEY REFERENCES events, body TEXT NOT NULL);
 """
 _WITH_TRACES = "SELECT e.n, e.body, t.body FROM events e LEFT JOIN traces t USING (n)"
@@ -52,7 +51,9 @@ class RunStore:
         self._pending: list[_Row] = []
         self._next = 1
         self._committed = 0
-        self._lock = trio.Lock()
+        self._indexed = False
+        self._committing = False
+        self._waiting: list[trio.lowlevel.Task] = []
         self._thread = trio.CapacityLimiter(1)
         self._decoding = trio.CapacityLimiter(1)
         self._grown = trio.Event()
@@ -75,33 +76,41 @@ class RunStore:
         trace = None
         if isinstance(event, RolloutLanded) and event.record.trace is not None:  # apart: it is most of it, rarely read
             trace = dumps(event.record.trace)
-            event = attrs.evolve(event, record=attrs.evolve(event.record, trace=None))
+            event = attrs.evolve(event, record=event.record.without_trace())
         key, step = getattr(event, "key", None), getattr(event, "step", None)
         row = (number, self.clock(), type(event).__name__, key, step, dumps(event, Event), trace)
         self._pending.append(row)
         return number
 
     async def flush(self) -> None:
-        """Commit what was appended. Cancelled while it waits its turn, nothing is lost: the next flush takes it along.
+        """Commit what was appended: one of the tasks that wait commits for all. Cancellation waits for it.
 
-        Raises `StoreError` where the file cannot be written.
+        Raises `StoreError` where the file cannot be written; what is pending then is taken along by the next flush.
         """
         wanted = self._next - 1
-        if self._committed >= wanted:
-            return
-        async with self._lock:
-            if self._committed >= wanted or not self._pending:
-                return
-            batch, self._pending = self._pending, []
+        while self._committed < wanted:
+            if self._committing:
+                self._waiting.append(trio.lowlevel.current_task())
+                await trio.lowlevel.wait_task_rescheduled(_wait_on)
+            else:
+                await self._commit_pending()
+
+    async def _commit_pending(self) -> None:
+        batch, self._pending, self._committing = self._pending, [], True
+        try:
             with trio.CancelScope(shield=True):
-                try:
-                    await trio.to_thread.run_sync(self._commit, batch, limiter=self._thread)
-                except BaseException:
-                    self._pending = batch + self._pending
-                    raise
+                await trio.to_thread.run_sync(self._commit, batch, limiter=self._thread)
             self._committed = batch[-1][0]
-            grown, self._grown = self._grown, trio.Event()
-            grown.set()
+        except BaseException:
+            self._pending = batch + self._pending
+            raise
+        finally:
+            self._committing = False
+            waiting, self._waiting = self._waiting, []
+            for task in waiting:
+                trio.lowlevel.reschedule(task)
+        grown, self._grown = self._grown, trio.Event()
+        grown.set()
 
     async def wait_beyond(self, number: int) -> None:
         """Wait until an event after this number is committed."""
@@ -133,6 +142,16 @@ class RunStore:
                 return connection.execute(sql, values).fetchall()
 
         return await trio.to_thread.run_sync(select, limiter=self._thread)
+
+    async def index_keys(self) -> None:
+        """Make the table `keys` of the results that are here now, by key and number.
+
+        Made once, when first needed, and not kept up: a run that never begins again need not pay for it.
+        """
+        if not self._indexed:
+            self._indexed = True
+            await self.query("CREATE TEMP TABLE keys (key TEXT, n INTEGER, PRIMARY KEY (key, n)) WITHOUT ROWID")
+            await self.query("INSERT INTO keys SELECT key, n FROM events WHERE type = 'RolloutLanded'")
 
     def _guard(self) -> _Guard:
         if self._connection is None:
@@ -173,6 +192,11 @@ class RunStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _wait_on(_: Any) -> trio.lowlevel.Abort:
+    """Let a cancelled task wait for its commit."""
+    return trio.lowlevel.Abort.FAILED
 
 
 def _decoded(rows: Sequence[tuple[int, str, str | None]]) -> list[tuple[int, Event]]:
@@ -237,7 +261,8 @@ class _Guard:
 async def open_run_store(path: Path | None, *, read_only: bool = False) -> AsyncIterator[RunStore]:
     """Open the run store at `path` (None: in memory); what is appended is committed before it closes."""
     store, failed = RunStore(path), True
-    await trio.to_thread.run_sync(store._open, read_only, limiter=store._thread)
+    opening = partial(store._open, read_only=True) if read_only else store._open
+    await trio.to_thread.run_sync(opening, limiter=store._thread)
     try:
         yield store
         failed = False
