@@ -22,6 +22,7 @@ from burnish._model.budget import Spend as Spend
 from burnish._model.candidate import Candidate as Candidate
 from burnish._model.candidate import Demo as Demo
 from burnish._model.candidate import Overlay as Overlay
+from burnish._model.candidate import candidate_from_json as candidate_from_json
 from burnish._model.canonical import fingerprint as fingerprint
 from burnish._model.canonical import hash64 as hash64
 from burnish._model.canonical import to_json as to_json

@@ -166,8 +166,7 @@ def test_the_words() -> None:
         "              task: 900 requests · 90,000 tokens in, 1,800 out · $0.1000",
         "  bootstrap   0.250 → 0.575 in 0 candidates, 900 rollouts; finished",
         "              n",
-        r"  stopped     interrupted\x1b[2J; run it again (with another `--name` or none): what the cache holds is not "
-        "paid twice",
+        r"  stopped     interrupted\x1b[2J; `burnish resume runs/wordnet` goes on with it, and pays nothing twice",
         "  files       runs/wordnet; `burnish show runs/wordnet --prompt` prints the winner",
         "note: 3 rows left out",
     ] == list(in_words(stopped))

@@ -304,7 +304,7 @@ def test_an_interrupt_keeps_the_best_so_far(place: Path, capsys: pytest.CaptureF
     assert 3 == main(["run"])
     out, err = capsys.readouterr()
     assert "stopping, the best so far is kept" in err
-    assert "stopped     cancelled; run it again" in out
+    assert "stopped     cancelled; `burnish resume runs/burnish` goes on" in out
     form = result(place)
     assert ("cancelled", False, None, 12) == (
         form["stop_reason"],
@@ -336,7 +336,7 @@ def test_a_broken_metric_stops_the_run(place: Path, capsys: pytest.CaptureFixtur
     assert 3 == main(["run"])
     err = capsys.readouterr().err
     assert r"ValueError: no score\x1b[2J" in err
-    assert "what was found is in runs/burnish; run it again (with another" in err
+    assert "what was found is in runs/burnish; mend the metric and run it again: what the cache" in err
     assert "Traceback" not in err
     form = result(place)
     assert (False, None) == (form["finished"], form["test"])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from burnish._model.canonical import JsonMap
-from burnish._runtime.files import try_lock, warn_without_locks
+from burnish._runtime.files import json_text, try_lock, warn_without_locks
 from burnish.errors import StoreError, UsageError
 
 LOCK, STORE, BEST, RESULT = "burnish.lock", "run.db", "best.json", "result.json"
@@ -87,7 +86,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 def write_lock(run_dir: Path, facts: JsonMap) -> None:
     """Write what the run is made of into its lock file, in place: the file itself is locked."""
-    text = json.dumps(facts, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    text = json_text(facts)
     try:
         with open(_open_lock(run_dir), "r+", encoding="utf-8") as file:
             file.write(text)

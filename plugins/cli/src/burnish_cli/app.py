@@ -9,10 +9,9 @@ from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
+from burnish_cli.again import Json, fork, resume
 from burnish_cli.exits import Exit, report_error, report_lost, usage_error
 from burnish_cli.streams import steady_streams, unprinted
-
-Json = Annotated[bool, Parameter(name="--json")]
 
 app = App(
     name="burnish",
@@ -225,6 +224,10 @@ def evaluate(
     from burnish_cli.work import evaluate as evaluate_file
 
     return evaluate_file(config, candidate, Output(as_json=json_, require_improvement=require_improvement))
+
+
+app.command(resume)
+app.command(fork)
 
 
 @app.command

@@ -21,7 +21,7 @@ class Exit(enum.IntEnum):
     STOPPED = 3
     """Or every rollout failed, or the output is lost.
 
-    What was paid for is kept: run again, what the cache holds is not paid twice.
+    What was paid for is kept: `burnish resume` goes on without paying it twice.
     """
     BUDGET_REFUSED = 4
     """The budget does not cover what was asked; nothing was spent."""
@@ -53,9 +53,12 @@ def _kept(error: BaseException) -> Iterator[str]:
     """Say where the best is that a run under way had found."""
     run_dir = getattr(getattr(error, "result", None), "run_dir", None)
     if run_dir is not None and _spent(error):
-        from burnish_cli.words import AGAIN
+        from burnish.errors import MetricError
+        from burnish_cli.words import AGAIN, next_step
 
-        yield f"what was found is in {run_dir}; {AGAIN}"
+        # another metric makes another run, to which the cache gives the outputs that this one left unscored
+        step = f"mend the metric and {AGAIN}" if isinstance(error, MetricError) else next_step(run_dir)
+        yield f"what was found is in {run_dir}; {step}"
 
 
 def _code(error: BaseException) -> Exit:
@@ -67,7 +70,7 @@ def _code(error: BaseException) -> Exit:
         return Exit.BUDGET_REFUSED
     if isinstance(error, (errors.UsageError, errors.PluginError, errors.StoreError)):
         return Exit.WRONG_INPUT
-    return Exit.STOPPED if isinstance(error, errors.EvaluationError) else Exit.INTERNAL
+    return Exit.STOPPED if isinstance(error, (errors.EvaluationError, errors.ReplayDivergedError)) else Exit.INTERNAL
 
 
 def report_lost(why: str, code: int) -> Exit:

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from burnish import Environment, Parameter, PluginManager, Use
+from burnish import Candidate, Environment, Parameter, PluginManager, Resume, Use
 from burnish.abc import Metering, Strategy
 from burnish.errors import StoreError, UsageError
 from burnish_cli.config import Component, Config, is_name
@@ -49,6 +49,12 @@ class Job:
     plugins: PluginManager
     env: Environment
     command: Command = "run"
+    given: Candidate | None = None
+    """The candidate that an evaluation was given."""
+    resume: Resume | None = None
+    """How the run that the directory holds goes on; None: a new one."""
+    answers: Path | None = None
+    """The directory of a run whose results are answers."""
 
 
 def prepare(

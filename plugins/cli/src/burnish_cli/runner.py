@@ -21,6 +21,7 @@ from burnish.errors import BurnishError, RunStoppedError, StoreError, first_line
 from burnish_cli import text
 from burnish_cli.exits import Exit
 from burnish_cli.job import Job
+from burnish_cli.kept import keep
 from burnish_cli.logs import logs_told
 from burnish_cli.progress import Progress, open_progress
 from burnish_cli.replies import WrongReplies
@@ -39,7 +40,7 @@ from burnish_cli.signals import Halt, Heed, heeded
 from burnish_cli.split import Row, fingerprint
 from burnish_cli.tally import Tally
 from burnish_cli.winner import BEST
-from burnish_cli.words import AGAIN
+from burnish_cli.words import going_on, next_step
 
 Lines: TypeAlias = "queue.SimpleQueue[str | None]"
 """What the display is to say beside the events; None ends it."""
@@ -94,7 +95,7 @@ def _write(job: Job, result: Result, tally: Tally, notes: Notes, error: BurnishE
     if best.is_file() and len(faults) == (error is not None):
         return summary
     where = f"the winner is in {best}" if best.is_file() else f"{best} is not there; the winner's texts stand above"
-    told = "\n".join([*faults, f"{where}; see to the disk and the directory, and {AGAIN}"])
+    told = "\n".join([*faults, f"{where}; see to the disk and the directory; then {next_step(job.run_dir)}"])
     raise UnsavedError(told, summary=summary, candidate=result.candidate) from error
 
 
@@ -109,7 +110,7 @@ def _rescue(job: Job, tally: Tally, view: Progress, hung: str) -> None:
     view.close()
     if best.is_file():
         parts.append(f"the best so far is in {best}")
-    text.write_line(sys.stderr, text.safe(f"burnish: error: {'; '.join(parts)}; {AGAIN}"))
+    text.write_line(sys.stderr, text.safe(f"burnish: error: {'; '.join(parts)}; {going_on(job.run_dir)}"))
 
 
 class Notes:
@@ -131,7 +132,7 @@ async def _run(job: Job, handle: RunHandle, halt: Halt) -> Result:
     with trio.CancelScope() as scope:
         halt.reach(scope)
         return await _optimize(job, handle)
-    raise RunStoppedError(f"interrupted; what was paid for is in {job.run_dir} and in the cache")
+    raise RunStoppedError(f"interrupted; {going_on(job.run_dir)}")
 
 
 async def _optimize(job: Job, handle: RunHandle) -> Result:
@@ -158,6 +159,9 @@ async def _optimize(job: Job, handle: RunHandle) -> Result:
         env=job.env,
         handle=handle,
         config_file=job.file,
+        configuration=keep(job.config, job.run_dir, command=job.command, file=job.file, given=job.given),
+        resume=job.resume or False,
+        answers=job.answers,
     )
 
 

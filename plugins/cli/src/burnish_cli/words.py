@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 from burnish_cli import text
 from burnish_cli.result import (
@@ -16,8 +18,19 @@ from burnish_cli.result import (
     SpendSummary,
     StrategySummary,
 )
+from burnish_cli.winner import EVENTS
 
-AGAIN = "run it again (with another `--name` or none): what the cache holds is not paid twice"
+AGAIN = "run it again: what the cache holds is not paid twice"
+
+
+def going_on(run_dir: str | Path) -> str:
+    """Say how a run goes on after it was stopped."""
+    return f"`burnish resume {shlex.quote(str(run_dir))}` goes on with it, and pays nothing twice"
+
+
+def next_step(run_dir: Path) -> str:
+    """Say what to do about a run that did not come to its end: it goes on where its events are there."""
+    return going_on(run_dir) if (run_dir / EVENTS).is_file() else AGAIN
 
 
 def in_words(result: ResultFile) -> Iterator[str]:
@@ -46,7 +59,7 @@ def in_words(result: ResultFile) -> Iterator[str]:
             yield _row("", text.safe(note))
     if not result.finished:
         reason = result.stop_reason.removeprefix("stopped: ")
-        yield _row("stopped", f"{text.safe(reason)}; {AGAIN}")
+        yield _row("stopped", f"{text.safe(reason)}; {text.safe(going_on(result.run_dir))}")
     yield _row("files", text.safe(result.run_dir) + (f"; {_see(result)}" if result.changes else ""))
     for note in result.notes:
         yield f"note: {text.safe(note)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -52,20 +52,20 @@ def run_file(path: Path, output: Output, *, seed: int | None = None, name: str |
     """Run a configuration file, or say what that would do."""
     config = load_config(path)
     config = attrs.evolve(config, seed=config.seed if seed is None else seed)
-    with output.kept_clean(), _directory(config, output, name) as run_dir:
+    with output.kept_clean(), directory_for(config, output, name) as run_dir:
         job = prepare(config, file=str(path), run_dir=run_dir)
-        return _carry_out(job, output)
+        return carry_out(job, output)
 
 
 def tune(wishes: Wishes, output: Output) -> Exit:
     """Infer a configuration, give it the budget that its plan needs where none is set, and run it."""
     config = infer(wishes)
-    with output.kept_clean(), _directory(config, output) as run_dir:
+    with output.kept_clean(), directory_for(config, output) as run_dir:
         job = prepare(config, file=None, run_dir=run_dir)
         if config.budget.is_unlimited:
             budget = Budget(max_metric_calls=plans.make_plan(job).rollouts)
             job = attrs.evolve(job, config=attrs.evolve(config, budget=budget))
-        return _carry_out(job, output)
+        return carry_out(job, output)
 
 
 def evaluate(path: Path, candidate: Path | None, output: Output) -> Exit:
@@ -76,12 +76,12 @@ def evaluate(path: Path, candidate: Path | None, output: Output) -> Exit:
         job = prepare(config, file=str(path), run_dir=run_dir, strategies=(Given(given),))
         if not job.splits.test:
             raise UsageError(f"{path}: `data.test` gives no rows, and an evaluation is one of the test rows")
-        job = attrs.evolve(job, command="evaluate")
+        job = attrs.evolve(job, command="evaluate", given=given)
         return _execute(job, output, 2 * len(job.splits.test))
 
 
 @contextlib.contextmanager
-def _directory(config: Config, output: Output, name: str | None = None) -> Iterator[Path]:
+def directory_for(config: Config, output: Output, name: str | None = None) -> Iterator[Path]:
     """Give the run directory: the named one, else a new one; a plan makes none."""
     if name is not None:
         yield named_dir(config.base_dir, name)
@@ -109,9 +109,10 @@ class Given:
         return Plan(rollouts=0)
 
 
-def _carry_out(job: Job, output: Output) -> Exit:
+def carry_out(job: Job, output: Output, *, told: Iterable[str] | None = None) -> Exit:
+    """Run a job, or say what that would do; `told` comes first, in place of the plan."""
     plan = plans.make_plan(job)
-    lines = plans.in_words(job, plan)
+    lines = plans.in_words(job, plan) if told is None else told
     if output.plan_only:
         if output.as_json:
             print_json(plans.to_json(job, plan), output.stream)
