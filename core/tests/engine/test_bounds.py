@@ -87,7 +87,7 @@ async def test_tokens_hold_too_where_a_reply_has_a_bound(autojump_clock: Any) ->
     assert (3, 30) == (model.calls, books.ledger.spend.tokens)
 
 
-async def test_a_request_s_own_bound_goes_first() -> None:
+async def test_a_request_s_own_bound_goes_first(autojump_clock: Any) -> None:
     """A call of at most one token fits where the model's own bound would not."""
     model, books = bounded(reply=1000), account(b.Budget(max_cost="0.005"))
     with accounted(books):
@@ -304,7 +304,7 @@ class Flaky:
             raise
         if how in ("429", "503"):
             kind = errors.ModelRateLimitError if how == "429" else errors.ModelServerError
-            raise kind(how, retry_after=1.0 if how == "429" else None)
+            raise kind(how)
         self.charged += cost
         if how == "filtered":
             raise errors.ModelRefusedError(how, usage=usage)
@@ -359,7 +359,8 @@ def test_no_interleaving_passes_a_cap(
             request = ask(f"{asked.takes} {asked.how}")
             text = request.messages[0].content
             async with b.track_call(price=PRICE, prompt=text, max_output_tokens=asked.bound) as call:
-                answer = await model.complete(request)
+                with trio.fail_after(9):
+                    answer = await model.complete(request)
                 call.usage(answer.usage.input_tokens, answer.usage.output_tokens)
 
         async def one(asked: Asked) -> None:
@@ -377,7 +378,7 @@ def test_no_interleaving_passes_a_cap(
                     else:
                         request = attrs.evolve(ask(f"{asked.takes} {asked.how}"), max_tokens=asked.bound)
                         await b.call_model(model, request)
-            except (errors.BudgetExceededError, errors.ModelError):
+            except (errors.BudgetExceededError, errors.ModelError, trio.TooSlowError):
                 pass
             finally:
                 if share is not None and not isinstance(share, str):
