@@ -16,9 +16,11 @@ from burnish._model.evals import Eval
 from burnish._model.events import RolloutLanded, Source
 from burnish._model.outcome import RolloutRecord
 from burnish._model.trace import Trace
+from burnish._runtime.blame import stops
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.identity import Identity
 from burnish._runtime.log import log
+from burnish._runtime.owed import records_of
 from burnish._runtime.retention import Parts, TraceMemory
 from burnish._runtime.rollout import Kept
 from burnish.errors import StoreError, first_line
@@ -47,8 +49,8 @@ class Answers:
 
     Scored results go into memory and into the cache; outputs that the metric failed on are kept beside them, so that
     scoring them later calls no model. What the run's earlier life found (`earlier`) counts before the cache, which may
-    change meanwhile (R13). The cache may fail or hang: that is logged once, and it is asked no more, since
-    waiting for it again and again would cost more than it saves.
+    change meanwhile (R13). The cache may fail, hang or answer what is none: that is logged once, and it is asked no
+    more, since waiting for it again and again would cost more than it saves.
     """
 
     def __init__(self, cache: abc.Cache | None, config: EngineConfig, earlier: Find | None = None) -> None:
@@ -143,7 +145,7 @@ class Answers:
         try:
             with trio.fail_after(CACHE_PATIENCE, shield=True):
                 await self._cache.put_many(abc.CachePut(records=tuple(entries)))
-        except Exception as error:
+        except BaseException as error:
             self._give_up(error)
 
     async def _from_cache(
@@ -155,9 +157,10 @@ class Answers:
             checks.update({i.key: i.check() for i in identities})
         try:
             with trio.fail_after(CACHE_PATIENCE):
-                entries = await cache.get_many(abc.CacheGet(keys=(*keys, *(key + abc.TRACE_KEY for key in checks))))
+                wanted = dict.fromkeys([*keys, *(key + abc.TRACE_KEY for key in checks)])
+                entries = records_of(await cache.get_many(abc.CacheGet(keys=tuple(wanted))), wanted)
                 kept = await self._parts.traces(cache, checks.items(), entries)
-        except Exception as error:
+        except BaseException as error:
             self._give_up(error)
             return
         for identity in identities:
@@ -172,7 +175,10 @@ class Answers:
                 with suppress(Exception):  # the program has changed its mind about its outputs: it runs again
                     found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
 
-    def _give_up(self, error: Exception) -> None:
+    def _give_up(self, error: BaseException) -> None:
+        stop = stops(error)
+        if stop is not None:
+            raise stop from None
         if self._cache is not None:
             late = isinstance(error, trio.TooSlowError)
             why = f"no answer within {CACHE_PATIENCE:g} s" if late else first_line(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 import trio
@@ -91,3 +92,37 @@ async def gather(calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
         for index in range(len(calls)):
             nursery.start_soon(one, index)
     return results
+
+
+class Detached:
+    """A call in a task that nobody has to wait for: one that ignores its cancellation holds up nobody else.
+
+    Only the event loop waits for it, when it closes.
+    """
+
+    def __init__(self, call: Callable[[], Awaitable[None]]) -> None:
+        self._call, self._scope, self._ended = call, trio.CancelScope(), trio.Event()
+        self._error: BaseException | None = None
+        trio.lowlevel.spawn_system_task(self._run, name="detached call", context=copy_context())
+
+    async def _run(self) -> None:
+        try:
+            with self._scope:
+                await self._call()
+        except BaseException as error:  # left to itself it would end the event loop
+            self._error = error
+        finally:
+            self._ended.set()
+
+    async def wait(self) -> None:
+        """Wait for the call's end and raise what it raised. Cancelled, it leaves the call as it is."""
+        await self._ended.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def end(self, seconds: float) -> bool:
+        """Cancel the call and wait so long for its end; says whether it has ended."""
+        self._scope.cancel()
+        with trio.move_on_after(seconds):
+            await self._ended.wait()
+        return self._ended.is_set()

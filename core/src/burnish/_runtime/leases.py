@@ -9,7 +9,9 @@ import attrs
 import trio
 
 from burnish import abc
+from burnish._runtime.blame import stops
 from burnish._runtime.log import log
+from burnish._runtime.owed import refusal_of
 from burnish.errors import RunStoppedError, first_line
 
 
@@ -41,8 +43,8 @@ class Leases:
     async def lease(self, count: int) -> str | None:
         """Lease so many rollouts, all or none; gives the meter's cap that refused.
 
-        Raises `RunStoppedError` where the meter fails. What it may have granted then, or when this was cancelled, is
-        given back later.
+        Raises `RunStoppedError` where the meter fails, or answers what is neither a grant of this lease nor a refusal.
+        What it may have granted then, or when this was cancelled, is given back later.
         """
         if self._meter is None:
             return None
@@ -50,17 +52,18 @@ class Leases:
         request = abc.Lease(amount=_rollouts(count), key=f"{self._run}:{self._asked}")
         renew_at = self._clock() + request.ttl / 2
         try:
-            answer = await self._meter.lease(request)
+            refused = refusal_of(await self._meter.lease(request), request)
         except BaseException as error:
             self._leases.append(_Lease(request, 0, unused=count))  # it may have been granted; nobody knows
-            if not isinstance(error, Exception):
-                raise
+            stop = stops(error)
+            if stop is not None:
+                raise stop from None
             raise RunStoppedError(
                 f"the meter `{type(self._meter).__qualname__}` failed on lease `{request.key}`: {first_line(error)}; "
                 "what was paid for is kept: run again when it answers, or run without it"
             ) from error
-        if isinstance(answer, abc.Exhausted):
-            return f"meter: {answer.cap}"
+        if refused is not None:
+            return f"meter: {refused}"
         self._leases.append(_Lease(request, count, renew_at=renew_at))
         return None
 
@@ -77,7 +80,9 @@ class Leases:
             try:
                 with trio.fail_after(5):
                     await self._meter.lease(lease.request)
-            except Exception as error:
+            except BaseException as error:
+                if stops(error) is not None:
+                    raise
                 log.warning("the meter did not renew a lease", lease=lease.request.key, error=first_line(error))
             finally:
                 if lease not in self._leases:  # it ended meanwhile: what was asked for after its end is another one
@@ -95,8 +100,10 @@ class Leases:
             try:
                 with trio.fail_after(5, shield=True):
                     await self._meter.release(over[0].request.key, _rollouts(over[0].unused))
-            except Exception as error:
+            except BaseException as error:
                 self._leases.extendleft(reversed(over))
+                if stops(error) is not None:
+                    raise
                 if not self._told:
                     self._told = True
                     log.warning("the meter did not take a lease back; it will be told again", error=first_line(error))

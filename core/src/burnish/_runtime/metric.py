@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from burnish._model.trace import Trace
 from burnish._runtime.blame import stops
 from burnish._runtime.codeprint import CodePrint, code_print
 from burnish._runtime.invoke import Invoker
+from burnish._runtime.owed import shown
 from burnish.abc import MetricInfo
 from burnish.errors import MetricError, UsageError, first_line
 
@@ -34,7 +36,7 @@ class MetricRunner:
         self._spans = None if spans is None else invoker.bind(spans)
         self._takes_trace = _takes_trace(evaluate)
         self.code_print: CodePrint = code_print(metric)
-        self.info = MetricInfo(maximum=getattr(metric, "maximum", None), spans=self._spans is not None)
+        self.info = MetricInfo(maximum=_maximum(metric), spans=self._spans is not None)
 
     @property
     def fingerprint(self) -> str:
@@ -74,6 +76,17 @@ class MetricRunner:
         return {span_id: as_eval(value) for span_id, value in pairs.items()}
 
 
+def _maximum(metric: Any) -> float | None:
+    """Read the best score that a metric names. Raises `UsageError` for what no score can be compared with."""
+    maximum = getattr(metric, "maximum", None)
+    if maximum is None or (isinstance(maximum, (int, float)) and -math.inf < maximum < math.inf):
+        return maximum
+    raise UsageError(
+        f"the metric's `maximum` is {shown(maximum)}; it is a finite number, the best score there is: leave it out "
+        "where there is none"
+    )
+
+
 def _copy(trace: Trace) -> Trace:
     """Copy a trace as far as it can be written into."""
     spans = [attrs.evolve(span, inputs=own(span.inputs), output=own(span.output)) for span in trace.spans]
@@ -95,20 +108,13 @@ def as_eval(value: Any) -> Eval:
     score, feedback = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
     if not isinstance(score, (bool, int, float)) or not isinstance(feedback, (str, type(None))):
         raise MetricError(
-            f"the metric returned {type(value).__name__} {_shown(value)}; return a number, a bool, (score, feedback) "
+            f"the metric returned {type(value).__name__} {shown(value)}; return a number, a bool, (score, feedback) "
             "or burnish.Eval"
         )
     try:
         return Eval(score, feedback)
     except UsageError as error:
-        raise MetricError(f"the metric returned {_shown(value)}: {error}") from None
-
-
-def _shown(value: Any) -> str:
-    try:
-        return f"{value!r:.80}"
-    except Exception:
-        return "that cannot be shown"
+        raise MetricError(f"the metric returned {shown(value)}: {error}") from None
 
 
 def _takes_trace(function: Any) -> str | None:

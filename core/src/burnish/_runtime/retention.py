@@ -19,6 +19,7 @@ from burnish._model.canonical import fingerprint
 from burnish._model.lm import Message
 from burnish._model.outcome import RolloutRecord
 from burnish._model.trace import Exchange, Span, Trace
+from burnish._runtime.owed import records_of
 from burnish.errors import StoreError
 
 MOST_NAMES = 4096
@@ -124,7 +125,8 @@ class Parts:
         missing = tuple(abc.PREFIX_KEY + name for name in names if name not in self._beginnings)
         known = self._beginnings
         if missing:
-            known = {**known, **self._take_in(missing, await cache.get_many(abc.CacheGet(keys=missing)))}
+            stored = records_of(await cache.get_many(abc.CacheGet(keys=missing)), missing)
+            known = {**known, **self._take_in(missing, stored)}
         return {
             key: attrs.evolve(stored.trace, prefixes=tuple(known[name] for name in stored.prefixes))
             for key, stored in found.items()
