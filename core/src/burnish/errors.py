@@ -89,7 +89,7 @@ class PluginClashError(PluginError):
 
 
 class PluginBrokenError(PluginError, ImportError):
-    """A plugin that a configuration asks for failed to import or to register."""
+    """A plugin that a configuration asks for failed to import or to register, or does not keep to its kind."""
 
 
 class PluginApiError(PluginError):

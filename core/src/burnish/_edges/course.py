@@ -22,6 +22,7 @@ from burnish._edges.result import Choice, Result, choose, installed
 from burnish._edges.resume import Resume
 from burnish._edges.run_dir import BEST, STORE, write_lock
 from burnish._edges.saved import save
+from burnish._edges.searching import report_of
 from burnish._edges.setup import Setup, facts_of, problem_of
 from burnish._model.canonical import JsonMap
 from burnish._model.events import Event, Resumed, RunEnded, RunStarted
@@ -74,7 +75,8 @@ async def run(course: Course) -> Result:
     """Search, test, and give what was found.
 
     Raises what ended the run early; an error of burnish then holds what was found as `result`. The sinks get what is
-    left in any case, for at most five seconds, which a cancellation waits for.
+    left in any case, all at once and for at most five seconds, which a cancellation waits for; one that goes on after
+    that is left behind.
     """
     directory = course.directory
     async with AsyncExitStack() as stack:
@@ -236,7 +238,7 @@ async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> 
     problem = problem_of(setup, evaluator.examples)
     for number, strategy in enumerate(setup.strategies):
         with engine.step("stage", number):
-            report = await strategy.compile(engine, problem)
+            report = await report_of(strategy, engine, problem, setup.target)
         reports.append(report)
         problem = attrs.evolve(problem, start=report.best)
     return reports[-1].stop_reason

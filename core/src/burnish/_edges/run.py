@@ -18,6 +18,7 @@ from burnish._edges.plugins import PluginManager
 from burnish._edges.request import RunRequest
 from burnish._edges.result import Result as Result
 from burnish._edges.run_dir import claimed
+from burnish._edges.searching import plan_of
 from burnish._edges.setup import check_budget, compose, problem_of
 from burnish._model.example import make_examples
 from burnish._model.signed import signed_like
@@ -58,7 +59,7 @@ async def _run(request: RunRequest, handle: RunHandle) -> Result:
         plugins = request.plugins or PluginManager()
         parts = Composition(stack, plugins, request.environment, request.config_file)
         setup = await compose(parts, request, config)
-        plans = [s.plan(problem_of(setup, make_examples([*setup.val, *setup.train]))) for s in setup.strategies]
+        plans = [plan_of(s, problem_of(setup, make_examples([*setup.val, *setup.train]))) for s in setup.strategies]
         check_budget(config.budget, plans[0], test=len(setup.test), metering=setup.target.metering)
         opened = Parts(
             cache=await parts.open("cache", request.cache),
