@@ -14,6 +14,7 @@ from burnish._edges.run import aoptimize as aoptimize
 from burnish._edges.run import optimize as optimize
 from burnish._edges.saved import Saved as Saved
 from burnish._edges.saved import load as load
+from burnish._edges.saved import row_digests as row_digests
 from burnish._edges.saved import save as save
 from burnish._edges.setup import check_budget as check_budget
 from burnish._model.budget import Budget as Budget
@@ -68,6 +69,8 @@ from burnish._runtime.codeprint import CodePrint as CodePrint
 from burnish._runtime.codeprint import code_print as code_print
 from burnish._runtime.config import DEFAULT_EVAL_CONCURRENCY as DEFAULT_EVAL_CONCURRENCY
 from burnish._runtime.config import EngineConfig as EngineConfig
+from burnish._runtime.calls import CallRequest as CallRequest
+from burnish._runtime.calls import Reply as Reply
 from burnish._runtime.engine import Engine as Engine
 from burnish._runtime.engine import EvalEngine as EvalEngine
 from burnish._runtime.evaluation import evaluate_trainset as evaluate_trainset

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from burnish._edges.result import Result
     from burnish._model.lm import Usage
+    from burnish._model.outcome import Fault
 
 
 class BurnishError(Exception):
@@ -112,6 +113,14 @@ class MetricError(EvaluationError):
     def __init__(self, message: str, *, row: int | None = None, candidate: int | None = None) -> None:
         self.row, self.candidate = row, candidate
         super().__init__(message)
+
+
+class CallFailedError(EvaluationError):
+    """A strategy's own call brought nothing: `fault` says why."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        super().__init__(f"the call failed: {fault}")
 
 
 class ParseError(EvaluationError, ValueError):

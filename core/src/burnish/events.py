@@ -15,7 +15,7 @@ from burnish._model.events import Event as Event
 from burnish._model.events import Resumed as Resumed
 from burnish._model.events import Rewound as Rewound
 from burnish._model.events import RolloutLanded as RolloutLanded
-from burnish._model.events import RolloutLost as RolloutLost
+from burnish._model.events import Lost as Lost
 from burnish._model.events import RolloutStarted as RolloutStarted
 from burnish._model.events import RunEnded as RunEnded
 from burnish._model.events import RunStarted as RunStarted

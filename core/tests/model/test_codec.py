@@ -72,11 +72,12 @@ traces = st.builds(
     models=st.lists(maps, max_size=1).map(tuple),
     outcome=st.none() | st.builds(trace.TraceOutcome, output=jsons, error=st.none() | texts, eval=st.none() | evals),
 )
+faults = st.none() | st.builds(outcome.Fault, type=texts, message=texts, where=texts, fatal=st.booleans())
 records = st.builds(
     outcome.RolloutRecord,
     status=st.sampled_from(list(outcome.RolloutStatus)),
     eval=st.none() | evals,
-    fault=st.none() | st.builds(outcome.Fault, type=texts, message=texts, where=texts, fatal=st.booleans()),
+    fault=faults,
     output=jsons,
     trace=st.none() | traces,
     spans=counts,
@@ -91,7 +92,7 @@ small_events: st.SearchStrategy[Any] = st.one_of(
     st.builds(events.CandidateRegistered, index=counts, candidate=candidates),
     st.builds(events.RolloutStarted, key=texts, candidate=counts, example=counts, sample=counts, step=texts),
     st.builds(events.CallStarted, key=texts, role=texts, step=texts),
-    st.builds(events.CallLanded, key=texts, role=texts, calls=calls, output=jsons, error=st.none() | texts),
+    st.builds(events.CallLanded, key=texts, role=texts, calls=calls, output=jsons, fault=faults),
     st.builds(events.Charged, spend=spends),
     st.builds(events.Told, needed=counts, cap=texts, step=texts),
     st.builds(events.Warned, kind=texts, message=texts),

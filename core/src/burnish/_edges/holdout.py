@@ -15,7 +15,7 @@ from burnish._model.events import (
     CandidateRegistered,
     Event,
     RolloutLanded,
-    RolloutLost,
+    Lost,
     RolloutStarted,
     Warned,
 )
@@ -48,6 +48,18 @@ class TestResult:
 
     __test__ = False
 
+    def __str__(self) -> str:
+        if self.comparison is None:
+            return f"no test row of {self.rows} was scored by both"
+        said = str(self.comparison)
+        if self.same:
+            said = f"{self.comparison.baseline:.3f} on {self.comparison.rows} rows, the program as it was"
+        scored = "" if self.comparison.rows == self.rows else f" of {self.rows}"
+        return said.replace(" rows", f"{scored} rows") + ("" if self.complete else ", cut short by the budget")
+
+    def __repr__(self) -> str:
+        return f"<TestResult: {self}>"
+
     @property
     def improved(self) -> bool:
         """Whether the 95 % interval of the gain lies above 0."""
@@ -64,7 +76,7 @@ class _TestJournal:
     def _told(self, event: Event) -> Event:
         if isinstance(event, (RolloutStarted, RolloutLanded)):
             return attrs.evolve(event, split="test", candidate=self._numbers[event.candidate])
-        return attrs.evolve(event, split="test") if isinstance(event, RolloutLost) else event
+        return attrs.evolve(event, split="test") if isinstance(event, Lost) else event
 
     def emit(self, event: Event) -> None:
         if isinstance(event, Warned):
@@ -131,7 +143,7 @@ async def compare_on_test(
         rows=len(rows),
         baseline_scores=scores[0],
         winner_scores=scores[-1],
-        comparison=compare_paired(scores[0], scores[-1]),
+        comparison=compare_paired(scores[0], scores[-1], setup.metric_info.maximum),
         same=best == start,
         complete=isinstance(outcome, Complete),
         failures=failures.of("test"),

@@ -10,7 +10,7 @@ import attrs
 from burnish._model.budget import RoleSpend, Spend
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json
-from burnish._model.outcome import RolloutRecord
+from burnish._model.outcome import Fault, RolloutRecord
 
 Split = Literal["search", "test"]
 """Whether a rollout belongs to the search or to the final test, whose rows never enter the matrix."""
@@ -75,14 +75,15 @@ class Told:
 
 
 @attrs.frozen(kw_only=True)
-class RolloutLost:
-    """A rollout that started has no end: it was cancelled, or the run was killed.
+class Lost:
+    """A rollout or call that started has no end: it was cancelled, or the run was killed.
 
     What it had spent counts, or what it had reserved, where nobody knows.
     """
 
     key: str
-    example: int
+    example: int = 0
+    """Its column; of a call its place in the ask."""
     sample: int = 0
     step: str = ""
     split: Split = "search"
@@ -127,22 +128,26 @@ class RolloutLanded:
 
 @attrs.frozen(kw_only=True)
 class CallStarted:
-    """A model call outside rollouts (a proposer) was admitted."""
+    """A strategy's own call (of a proposer) was admitted: written before it is dispatched."""
 
     key: str
     role: str
+    number: int = 0
+    """Its place in the ask."""
     step: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class CallLanded:
-    """The answer of a model call outside rollouts."""
+    """The answer of a strategy's own call: written the moment it lands, before anyone is told."""
 
     key: str
     role: str
+    number: int = 0
     calls: Mapping[str, RoleSpend] = attrs.field(factory=dict)
     output: Json = None
-    error: str | None = None
+    fault: Fault | None = None
+    """Why there is no output."""
     step: str = ""
 
 
@@ -177,7 +182,7 @@ Event: TypeAlias = (
     | Rewound
     | Asked
     | Told
-    | RolloutLost
+    | Lost
     | CandidateRegistered
     | RolloutStarted
     | RolloutLanded

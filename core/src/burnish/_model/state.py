@@ -13,7 +13,7 @@ from burnish._model.events import (
     Event,
     Rewound,
     RolloutLanded,
-    RolloutLost,
+    Lost,
     RunEnded,
     RunStarted,
     Warned,
@@ -72,7 +72,7 @@ def tally_event(tally: Tally, event: Event) -> None:
         tally_rollout(tally, event)
     elif isinstance(event, CallLanded):
         tally.calls(event.calls)
-    elif isinstance(event, (Charged, RolloutLost, Rewound)):
+    elif isinstance(event, (Charged, Lost, Rewound)):
         tally.add(event.spend)
 
 

@@ -13,7 +13,7 @@ from burnish import abc
 from burnish._model.budget import Spend, spend_of_calls
 from burnish._model.candidate import Candidate
 from burnish._model.codec import dumps, loads
-from burnish._model.events import RolloutLanded, RolloutLost, RolloutStarted
+from burnish._model.events import Lost, RolloutLanded, RolloutStarted
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._runtime.answers import Answers, revive
 from burnish._runtime.batch import Flight, Item
@@ -29,7 +29,6 @@ from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.stopping import StopRule
 from burnish._runtime.target import MutableTarget
 from burnish.errors import text_of
-
 
 NOTHING = Spend()
 
@@ -62,7 +61,7 @@ class Dispatcher:
         self._config, self._ledger, self._answers = config, ledger, answers
         self._executor, self._journal = executor, journal
         self._durable = durable  # where nobody keeps the events, starts need not be written
-        self._slots = trio.Semaphore(config.concurrency)
+        self.slots = trio.Semaphore(config.concurrency)
         self._apply_lock = trio.Lock()
         self._resting: tuple[abc.Target, str] | None = None
         self._in_flight: dict[int, int] = {}
@@ -113,7 +112,7 @@ class Dispatcher:
                 for candidate, groups in self._waves(around.target, todo):
                     self._ledger.revise()
                     async with self._in_force(around.target, candidate):
-                        await fan_out(groups, self._slots, work, admit=admit)
+                        await fan_out(groups, self.slots, work, admit=admit)
             finally:
                 left = [item for item in todo if not item.landed]
                 self._ledger.release_rollouts(sum(item.kept is None and not item.counted for item in left))
@@ -218,7 +217,7 @@ class Dispatcher:
                 self._ledger.settle_rollout(0)
                 spent += Spend(metric_calls=1, lm_calls=1)
             self._journal.emit(
-                RolloutLost(key=job.key, example=item.column, sample=item.sample, step=step, spend=spent)
+                Lost(key=job.key, example=item.column, sample=item.sample, step=step, spend=spent)
             )
             raise
         finally:

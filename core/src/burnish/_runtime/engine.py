@@ -28,6 +28,7 @@ from burnish._model.pareto import ParetoView
 from burnish._model.signed import method_like
 from burnish._runtime.answers import Answers
 from burnish._runtime.batch import Request
+from burnish._runtime.calls import CallRequest, Reply
 from burnish._runtime.checkpoint import Restored, restore, write
 from burnish._runtime.codeprint import same_code
 from burnish._runtime.config import EngineConfig
@@ -244,6 +245,25 @@ class Engine:
     ) -> GateOutcome:
         """Evaluate on a minibatch; only a mean strictly above the threshold earns `full`."""
         return await gated(self._evaluator, self._target, candidate, minibatch, threshold, full, _step.get())
+
+    async def call(
+        self, program: Any, inputs: Mapping[str, Any], *, role: str = "proposer", sample: int = 0
+    ) -> Any:
+        """Run a small program once, outside of the evaluation, and give its prediction.
+
+        Its model calls are those of `role`, admitted and booked like all others. Raises `BudgetExceededError` where a
+        cap leaves no room, `CallFailedError` where the program or its model failed.
+        """
+        request = CallRequest(program=program, inputs=inputs, role=role, sample=sample)
+        (reply,) = await self.propose_many([request])
+        return reply.get()
+
+    async def propose_many(self, requests: Sequence[CallRequest]) -> list[Reply]:
+        """Run small programs at once; gives their replies in order. A failed one is a value, and costs no other.
+
+        Equal requests are further samples: n of them are n replies. A run that begins again is given the same replies.
+        """
+        return await self._evaluator.calls.ask(requests, _step.get())
 
     @contextmanager
     def step(self, name: str, number: int | None = None) -> Iterator[None]:

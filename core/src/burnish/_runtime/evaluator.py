@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import attrs
-import trio
 
 from burnish import abc
 from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import JsonMap
-from burnish._model.events import CandidateRegistered, Charged, Event, RolloutLanded, Told, Warned
+from burnish._model.events import CandidateRegistered, Charged, Event, Lost, RolloutLanded, Told, Warned
 from burnish._model.example import Example, make_examples
 from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, RolloutStatus
 from burnish._model.state import State
@@ -22,10 +21,11 @@ from burnish._runtime import verdicts
 from burnish._runtime.answers import Answers
 from burnish._runtime.asks import Asks, content_of, fill
 from burnish._runtime.batch import Batch, Fit, Item, Request, leading_parts
+from burnish._runtime.calls import Calls
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.dispatch import Dispatcher, Ending
 from burnish._runtime.identity import Baseline, Identities
-from burnish._runtime.invoke import Invoker
+from burnish._runtime.invoke import Invoker, must_be_trio
 from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.limiter import Limits
@@ -78,7 +78,9 @@ class Evaluator:
         self.watch = watch or Watch(partial(self.warn, "blocked"))
         self._row_name = row_name
         self._warned: set[str] = set()
-        self._asks = None if journal is None else Asks(journal, self.replayed)
+        self.asks = None if journal is None else Asks(journal, self.replayed)
+        """What strategies ask; None where nobody keeps it."""
+        self.calls = Calls(self, self._dispatcher.slots)
 
     @property
     def peak_candidates(self) -> int:
@@ -99,8 +101,8 @@ class Evaluator:
             known = len(self.state.candidates)
             registered = CandidateRegistered(index=known, candidate=candidate)
             self.state.apply(registered)
-            if self._asks is not None:
-                self._asks.registered(registered)
+            if self.asks is not None:
+                self.asks.registered(registered)
         elif self.state.candidates[known] != candidate:
             raise InternalError(f"two candidates share the 64-bit hash {candidate.stable_hash:016x}")
         return known
@@ -130,13 +132,19 @@ class Evaluator:
         """Say which models there are, and name what has no content identity."""
         return self._identities.facts(target, {**current_models(), **self.models})
 
+    def settle_lost(self, lost: Iterable[Lost]) -> None:
+        """Count what was under way when the run was killed as spent."""
+        for event in lost:
+            self.ledger.book(event.spend)
+            self.emit(event)
+
     def _hash_of(self, index: int) -> int:
         return self.candidate(index).stable_hash
 
     async def flush(self) -> None:
         """Have all that happened so far committed to the run store; cancellation waits for that."""
-        if self.journal is not None and self._asks is not None:
-            self._asks.write_registered()
+        if self.journal is not None and self.asks is not None:
+            self.asks.write_registered()
             await self.journal.flush()
 
     def charge(self, spend: Spend) -> None:
@@ -173,7 +181,7 @@ class Evaluator:
         must_be_trio()
         inputs = self.check(target, requests)
         taken = range(samples) if isinstance(samples, int) else samples
-        batch = self._batch(target, requests, taken, by_row=fit == "rows", bare=self._asks is not None and not traces)
+        batch = self._batch(target, requests, taken, by_row=fit == "rows", bare=self.asks is not None and not traces)
         step, told = await self._begin(batch, target, fit, step, traces)
         if told is not None:
             return self._outcome(batch, requests, told)
@@ -201,14 +209,12 @@ class Evaluator:
 
         Where it was killed meanwhile, the batch has what landed, and what was under way counts as spent.
         """
-        if self._asks is None or self.journal is None:
+        if self.asks is None or self.journal is None:
             return step, None
         content = content_of(batch, self._hash_of, fit, traces)
-        step, recorded = await self._asks.begin(step, content, str(batch), traces=traces)
+        step, recorded = await self.asks.begin(step, content, str(batch), traces=traces)
         await fill(batch, recorded, self.journal, target, traces)
-        for lost in recorded.lost:
-            self.ledger.book(lost.spend)
-            self.emit(lost)
+        self.settle_lost(recorded.lost)
         return step, recorded.told
 
     def _outcome(self, batch: Batch, requests: Sequence[Request], told: Told) -> EvalOutcome:

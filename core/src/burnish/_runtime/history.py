@@ -6,18 +6,20 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from burnish._model.budget import Tally
+from burnish._model.budget import Spend, Tally
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json
 from burnish._model.events import (
     Asked,
+    CallLanded,
+    CallStarted,
     CandidateRegistered,
     Charged,
     Event,
+    Lost,
     Resumed,
     Rewound,
     RolloutLanded,
-    RolloutLost,
     RolloutStarted,
     RunStarted,
     Told,
@@ -115,7 +117,7 @@ class History:
             self.asks[event.step] = RecordedAsk(number=number, asked=event)
         elif isinstance(event, Told) and event.step in self.asks:
             self.asks[event.step].told, self.asks[event.step].told_at = event, number
-        elif isinstance(event, (Charged, RolloutLost, Rewound)):
+        elif isinstance(event, (Charged, Lost, Rewound)):
             self._booked.append((number, event))
 
     def match(self, asked: Asked, registered: Sequence[CandidateRegistered]) -> RecordedAsk | None:
@@ -162,7 +164,7 @@ class History:
         return [
             decoded(body, trace)
             for number, kind, body, trace in rows
-            if kind in (*BULK, "RolloutLost") and self._holds(number)
+            if kind in (*BULK, "Lost") and self._holds(number)
         ]
 
     async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
@@ -203,25 +205,26 @@ async def find_results(store: RunStore, keys: Sequence[str], *, traces: bool = F
     return found
 
 
-def open_starts(events: Iterable[Event]) -> list[RolloutLost]:
-    """Give the rollouts that started and of which nothing more is known, at what they had reserved (R15)."""
-    started: dict[tuple[str, str, int, int], list[RolloutStarted]] = {}
+def open_starts(events: Iterable[Event]) -> list[Lost]:
+    """Give what started and of which nothing more is known, at what it had reserved; a call at one request (R15)."""
+    started: dict[tuple[str, str, int, int], list[Lost]] = {}
     for event in events:
         if isinstance(event, RolloutStarted):
-            started.setdefault((event.step, event.key, event.example, event.sample), []).append(event)
-        elif isinstance(event, (RolloutLanded, RolloutLost)):
-            waiting = started.get((event.step, event.key, event.example, event.sample))
+            lost = Lost(
+                key=event.key,
+                step=event.step,
+                example=event.example,
+                sample=event.sample,
+                split=event.split,
+                spend=event.reserved,
+            )
+            started.setdefault((event.step, event.key, event.example, event.sample), []).append(lost)
+        elif isinstance(event, CallStarted):
+            lost = Lost(key=event.key, step=event.step, example=event.number, spend=Spend(requests=1))
+            started.setdefault((event.step, event.key, event.number, 0), []).append(lost)
+        elif isinstance(event, (RolloutLanded, CallLanded, Lost)):
+            place = (event.number, 0) if isinstance(event, CallLanded) else (event.example, event.sample)
+            waiting = started.get((event.step, event.key, *place))
             if waiting:
                 waiting.pop()
-    return [
-        RolloutLost(
-            key=start.key,
-            step=start.step,
-            example=start.example,
-            sample=start.sample,
-            split=start.split,
-            spend=start.reserved,
-        )
-        for starts in started.values()
-        for start in starts
-    ]
+    return [lost for left in started.values() for lost in left]

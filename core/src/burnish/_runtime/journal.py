@@ -10,11 +10,12 @@ import attrs
 from burnish._model.canonical import Json
 from burnish._model.events import (
     Asked,
+    CallLanded,
     CandidateRegistered,
     Event,
+    Lost,
     Rewound,
     RolloutLanded,
-    RolloutLost,
     Told,
 )
 from burnish._model.outcome import RolloutStatus
@@ -31,7 +32,7 @@ class Recorded:
     """The answer; None where the run came to no answer."""
     events: Sequence[Event] = ()
     """What had landed for it, and what else was booked until then."""
-    lost: Sequence[RolloutLost] = ()
+    lost: Sequence[Lost] = ()
     """Rollouts of it that were under way when the run was killed: to be written."""
     rewound: Rewound | None = None
     """Where the run goes another way from here on: to be booked."""
@@ -134,7 +135,7 @@ class RunJournal:
         booked = history.booked_until(recorded.told_at or self._store.appended + 1)
         return Recorded(
             told=recorded.told,
-            events=[*booked, *(event for event in events if not isinstance(event, RolloutLost))],
+            events=[*booked, *(event for event in events if not isinstance(event, Lost))],
             lost=() if recorded.told is not None else open_starts(events),
             rewound=rewound,
         )
@@ -146,8 +147,8 @@ class RunJournal:
             return None
         again = told.cap is not None and history.budget_at(recorded.told_at) != self._rules.budget
         if self._rules.retry_failed and not again:
-            landed = {_place(e): e for e in await history.events(recorded.asked.step) if isinstance(e, RolloutLanded)}
-            again = any(e.record.status is RolloutStatus.INFRASTRUCTURE_FAILED for e in landed.values())
+            last = {_place(event): event for event in await history.events(recorded.asked.step)}
+            again = any(map(_failed, last.values()))
         return recorded.told_at - 1 if again else None
 
     async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
@@ -161,5 +162,15 @@ class RunJournal:
         await self._store.flush()
 
 
-def _place(event: RolloutLanded) -> tuple[int, int, int]:
-    return event.candidate, event.example, event.sample
+def _place(event: Event) -> tuple[int, ...]:
+    """Say which answer of its ask an event belongs to."""
+    if isinstance(event, RolloutLanded):
+        return event.candidate, event.example, event.sample
+    return (event.number,) if isinstance(event, CallLanded) else ()
+
+
+def _failed(event: Event) -> bool:
+    """Whether an answer is none for the sake of a provider or its transport."""
+    if isinstance(event, RolloutLanded):
+        return event.record.status is RolloutStatus.INFRASTRUCTURE_FAILED
+    return isinstance(event, CallLanded) and event.fault is not None and event.fault.where == "model"

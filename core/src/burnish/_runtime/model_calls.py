@@ -17,7 +17,8 @@ from burnish import abc
 from burnish._model.budget import RoleSpend
 from burnish._model.lm import LMRequest, LMResponse
 from burnish._runtime.blame import VERDICTS, stops
-from burnish._runtime.invoke import for_caller, in_thread, is_async
+from burnish._runtime.given import MEMBERS, missing, not_ready
+from burnish._runtime.invoke import for_caller, in_thread, is_async, must_be_trio
 from burnish._runtime.limiter import Limiter, Limits
 from burnish._runtime.playback import played
 from burnish._runtime.pricing import MAYBE_CHARGED, bound_for, charged_for, name_of, no_price, priced, spent_on
@@ -79,12 +80,17 @@ class CallableModel:
 @lru_cache(maxsize=256)
 def _has_methods(kind: Hashable) -> bool:
     """Whether a class is a model: known for good, while `isinstance` of a protocol takes its time at each call."""
-    return all(hasattr(kind, name) for name in ("identity", "limits", "complete"))
+    return all(hasattr(kind, name) for name in MEMBERS["model"])
 
 
 def as_model(model: Any) -> abc.Model:
-    """Give an `abc.Model` for a model or any callable. Raises `NotAModelError` for anything else."""
-    if _has_methods(cast("Hashable", type(model))) or isinstance(model, abc.Model):
+    """Give an `abc.Model` for a model or any callable. Raises `NotAModelError` for anything else, or not open yet."""
+    if _has_methods(cast("Hashable", type(model))):
+        return cast("abc.Model", model)
+    reason = not_ready(model, "model")
+    if reason is not None:
+        raise NotAModelError(reason)
+    if not missing("model", model):
         return cast("abc.Model", model)
     if callable(model):
         return CallableModel(model)
@@ -121,9 +127,12 @@ async def call_model(
     under a cap in money `UsageError` for a model with a price and without a bound of its replies, and after the first
     answer whose price nobody knows. Cancelled, the attempt in flight ends at once and counts as made.
     """
+    must_be_trio()
     model = as_model(model)
     account = current_account()
     role = role or (account.role if account is not None else "task")
+    if role == "task" and account is not None and account.task_is is not None:
+        role = account.task_is
     if account is not None and account.sample and not request.sample:
         request = attrs.evolve(request, sample=account.sample)  # else a further sample would be the first one again
     answer = played(model)

@@ -69,7 +69,9 @@ def current_models() -> Mapping[str, Any]:
 
 def model_for(role: str) -> Any:
     """Give the model of a role; `task` stands in for roles that have none. Raises `UsageError` where there is none."""
-    in_force = _models.get()
+    in_force, account = _models.get(), _account.get()
+    if role == "task" and account is not None and account.task_is is not None:
+        role = account.task_is
     model = in_force.get(role, in_force.get("task"))
     if model is None:
         raise UsageError(
@@ -85,6 +87,8 @@ class Account:
 
     role: str = "task"
     """The role of calls that name none."""
+    task_is: str | None = None
+    """The role that calls of the role `task` have: in a proposer's program, the proposer's."""
     sample: int = 0
     """Which sample of the rollout this is: requests that name none are asked as this one."""
     calls: dict[str, RoleSpend] = attrs.field(factory=dict)
