@@ -8,6 +8,7 @@ effects go through the engine.
 
 from burnish._runtime.engine import evaluation_of as evaluation_of
 from burnish._toolkit.choose import best_of as best_of
+from burnish._toolkit.choose import score_of as score_of
 from burnish._toolkit.choose import spend_between as spend_between
 from burnish._toolkit.demos import DemoPool as DemoPool
 from burnish._toolkit.demos import draw as draw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from burnish import CandidateEval, Eval, RoleSpend, RolloutOutcome, Spend, toolkit
+from burnish import CandidateEval, Eval, RoleSpend, RolloutOutcome, RolloutStatus, Spend, toolkit
 from burnish.abc import Usage
 
 
@@ -34,6 +34,15 @@ def test_a_hardly_scored_candidate_wins_nothing() -> None:
     assert 0 == best(evaluated(0, 0.5, 0.5, 0.5, 0.5), evaluated(1, 1.0, None, None, None))
     assert 0 == best(evaluated(0, None, None), evaluated(1, 1.0, 1.0))
     assert best() is None
+
+
+def test_what_a_cap_left_out_leaves_no_score_to_tell() -> None:
+    """The first rows of a set are no sample of it; rows that failed for others' sake leave the mean of the rest."""
+    cut = RolloutOutcome(example=1, status=RolloutStatus.REJECTED)
+    failed = RolloutOutcome(example=1, status=RolloutStatus.INFRASTRUCTURE_FAILED)
+    first = RolloutOutcome(example=0, eval=Eval(1.0))
+    told = [toolkit.score_of(CandidateEval(candidate=0, rollouts=(first, other))) for other in (cut, failed)]
+    assert [None, 1.0, None] == [*told, toolkit.score_of(None)]
 
 
 def test_equal_scores_in_another_order_are_a_tie() -> None:

@@ -22,7 +22,7 @@ class CandidateEntry:
     """How it was made: `start`, `labeled`, `bootstrap`, `shuffle 3`, ..."""
     parent: int | None = None
     mean: float | None = None
-    """Mean over validation; None where it was not scored there."""
+    """Mean over validation; None where it was not scored there, or a cap left rows out."""
     scores: tuple[float | None, ...] = ()
     """Scores by validation row."""
 
@@ -34,8 +34,9 @@ class Report:
     strategy: str
     best: Candidate
     baseline_score: float | None = None
-    """Validation mean of the candidate that the strategy started from."""
+    """Validation mean of the candidate that the strategy started from; None where a cap left rows of it out."""
     best_score: float | None = None
+    """Validation mean of `best`, likewise."""
     candidates: tuple[CandidateEntry, ...] = ()
     stop_reason: str = "finished"
     """`finished`, `budget: <cap>`, `perfect score`, ..."""

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from burnish._model.budget import RoleSpend, Spend
-from burnish._model.outcome import CandidateEval
+from burnish._model.outcome import CandidateEval, RolloutStatus
 
 
 def best_of(evaluations: Iterable[CandidateEval], *, min_coverage: float = 0.5) -> CandidateEval | None:
@@ -23,6 +23,17 @@ def best_of(evaluations: Iterable[CandidateEval], *, min_coverage: float = 0.5) 
         if best is None or _beats(evaluation, best, min_coverage):
             best = evaluation
     return best
+
+
+def score_of(evaluation: CandidateEval | None) -> float | None:
+    """Give an evaluation's mean as a score to tell; None where a cap left rows out, or none is scored.
+
+    The rows that a budget still pays for are the first ones, no sample of all. Rows that failed for others' sake leave
+    the mean of the rest.
+    """
+    if evaluation is None or any(rollout.status is RolloutStatus.REJECTED for rollout in evaluation.rollouts):
+        return None
+    return evaluation.mean()
 
 
 def _beats(new: CandidateEval, old: CandidateEval, min_coverage: float) -> bool:

@@ -127,15 +127,15 @@ class Search:
         return BootstrapReport(
             strategy=strategy,
             best=self.candidates[winner][1],
-            baseline_score=None if baseline is None else baseline.mean(),
-            best_score=None if best is None else best.mean(),
+            baseline_score=toolkit.score_of(baseline),
+            best_score=toolkit.score_of(best),
             candidates=tuple(self._entries()),
             stop_reason=self.ended or cut or "finished",
             spend=toolkit.spend_between(self._before, self.engine.spend),
             seed=self.problem.seed,
             notes=(*self.rows.notes, *self._notes(taught), *notes),
             adopted=winner != self.start,
-            candidate_score=None if rival is None else rival.mean(),
+            candidate_score=toolkit.score_of(rival),
             demos_per_predictor={n: min(most, len(d)) for n, d in taught.demos.items() if most},
             harvested={name: len(demos) for name, demos in taught.demos.items()},
             teacher_rows=taught.asked,
@@ -155,7 +155,7 @@ class Search:
                 candidate=candidate,
                 origin=origin,
                 parent=None if index == self.start else self.start,
-                mean=None if evaluation is None else evaluation.mean(),
+                mean=toolkit.score_of(evaluation),
                 scores=() if evaluation is None else tuple(evaluation.scores()),
             )
 
