@@ -7,6 +7,7 @@ import difflib
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from burnish.errors import ConfigError
 
 Format = Literal["jsonl", "csv"]
 ENDINGS: Mapping[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
+LONGEST_HEADER = 65_536
+"""Characters of a CSV file that are looked at for its delimiter."""
 
 
 class DataFileError(ConfigError):
@@ -166,7 +169,8 @@ def _pairs(pairs: Sequence[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _read_csv(path: Path, text: str, delimiter: str | None) -> Table:
-    rows = _csv_rows(path, text, delimiter or _delimiter(path, text))
+    delimiter = delimiter or _delimiter(path, text)
+    rows = _csv_rows(path, text, delimiter)
     line, header = next(rows)
     columns = [name.strip() for name in header]
     for name in columns:
@@ -175,8 +179,9 @@ def _read_csv(path: Path, text: str, delimiter: str | None) -> Table:
     records = []
     for line, row in rows:
         if len(row) != len(columns):
-            what = f"has {len(row)} values where the header has {len(columns)} columns"
-            raise DataFileError(path, f'{what}; a value with the delimiter in it needs quotes: "..."', line)
+            what = f"has {len(row)} values where the header has {len(columns)} columns, read with the delimiter"
+            hint = "a value with it inside needs quotes; `data.delimiter` sets another one"
+            raise DataFileError(path, f"{what} {delimiter!r}; {hint}", line)
         # A column without a name (an index that a data frame wrote) cannot be addressed.
         records.append(Record(line=line, values={k: v for k, v in zip(columns, row, strict=True) if k}))
     return Table(file=str(path), columns=tuple(c for c in columns if c), records=tuple(records))
@@ -205,9 +210,9 @@ def _csv_fault(message: str) -> str:
 
 
 def _delimiter(path: Path, text: str) -> str:
-    header = text.lstrip("\r\n").partition("\n")[0]
     if path.suffix.lower() == ".tsv":
         return "\t"
+    header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n")[:LONGEST_HEADER]).partition("\n")[0]
     return next((d for d in ",\t;" if d in header), ",")
 
 
