@@ -34,6 +34,15 @@ def test_csv_of_spreadsheets_and_data_frames(tmp_path: Path) -> None:
     assert expected == values(tmp_path, "\n, q ,a\n0,x,1\n")
 
 
+def test_the_delimiter_is_one_that_stands_between_names(tmp_path: Path) -> None:
+    """What stands in a quoted name is none; an error of a row's length names the delimiter, and how to set another."""
+    assert [{"q, long": "x", "q": "y", "answer": "1"}] == values(tmp_path, '"q, long";q;answer\nx;y;1\n')
+    assert [{"a,\nb": "x", "c": "1"}] == values(tmp_path, '"a,\nb"\tc\nx\t1\n')
+    assert [{'the "q", b': "x", "c": "1"}] == values(tmp_path, '"the ""q"", b";c\nx;1\n')
+    with pytest.raises(DataFileError, match=r"has 1 values .* read with the delimiter ','; .*`data\.delimiter` sets"):
+        table(tmp_path, "q, long;a\nx;1\n")
+
+
 def test_jsonl_keeps_types(tmp_path: Path) -> None:
     """Values keep their JSON types; U+2028 inside a text does not end the line; blank lines are passed over."""
     content = '{"q": "a\u2028b", "n": 1}\r\n\n{"q": null, "n": 1.5, "l": [true]}\n'
