@@ -110,9 +110,15 @@ class Share:
         """Give what the requests under way may cost; one without a bound as much as the dearest one so far."""
         return self.bounds + Need(cost=dearest * self.unpriced)
 
-    def left(self, dearest: Decimal) -> Need:
-        """Give what it may still need, for all that is known now."""
-        return self.reserved.less(self.used).most(self.at_stake(dearest))
+    def left(self, dearest: Decimal) -> tuple[int, int, Decimal]:
+        """Give the requests, tokens and money that it may still need, for all that is known now."""
+        reserved, used, bounds = self.reserved, self.used, self.bounds
+        stake = bounds.cost + dearest * self.unpriced if self.unpriced else bounds.cost
+        return (
+            max(0, reserved.requests - used.requests),
+            max(bounds.tokens, reserved.tokens - used.tokens),
+            max(stake, reserved.cost - used.cost),
+        )
 
     def _carry(self, bound: Bound, way: int) -> None:
         self.in_flight += way
@@ -231,8 +237,8 @@ class Rations:
     def held(self, but: Share | None = None) -> Need:
         """Give what all shares may still need, or all but one, and what calls may have cost that nobody knows of."""
         left = [share.left(self._dearest) for share in (*self._open, self._outside) if share is not but]
-        cost = sum((n.cost for n in left), self._unsettled)
-        return Need(sum(n.requests for n in left), sum(n.tokens for n in left), cost)
+        requests, tokens, costs = zip(*left, strict=True) if left else ((), (), ())
+        return Need(sum(requests), sum(tokens), sum(costs, self._unsettled))
 
     # --- calls ---------------------------------------------------------------------------------------------------
 
