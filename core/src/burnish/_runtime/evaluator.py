@@ -11,16 +11,15 @@ import attrs
 
 from burnish import abc
 from burnish._model.budget import Spend
-from burnish._model.candidate import Candidate
 from burnish._model.canonical import JsonMap
-from burnish._model.events import CandidateRegistered, Charged, Event, Lost, RolloutLanded, Told, Warned
+from burnish._model.events import RolloutLanded, Told
 from burnish._model.example import Example, make_examples
 from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, RolloutStatus
-from burnish._model.state import State
 from burnish._runtime import verdicts
 from burnish._runtime.answers import Answers
-from burnish._runtime.asks import Asks, content_of, fill
+from burnish._runtime.asks import content_of, fill
 from burnish._runtime.batch import Batch, Fit, Item, Request, leading_parts
+from burnish._runtime.books import Books
 from burnish._runtime.calls import Calls
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.dispatch import Dispatcher, Ending
@@ -29,7 +28,6 @@ from burnish._runtime.invoke import Invoker, must_be_trio
 from burnish._runtime.journal import Journal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.limiter import Limits
-from burnish._runtime.log import log
 from burnish._runtime.metric import MetricRunner
 from burnish._runtime.rollout import Surroundings
 from burnish._runtime.scope import current_models
@@ -38,7 +36,7 @@ from burnish._runtime.watch import Watch
 from burnish.errors import InternalError, MetricError, RunStoppedError, UnknownIndexError
 
 
-class Evaluator:
+class Evaluator(Books):
     """Registry, matrix, ledger and answers of one set of examples under one metric.
 
     `EvalEngine` and `Engine` are its faces. Many tasks of one trio run may use it at once. `row_name` names columns in
@@ -62,13 +60,9 @@ class Evaluator:
     ) -> None:
         self.config = config or EngineConfig()
         self.examples: tuple[Example, ...] = make_examples(examples)
-        self.state = State(len(self.examples))
-        self.ledger = ledger or Ledger(self.config.budget)
-        self.limits = limits or Limits(self._warn_paused)
+        super().__init__(len(self.examples), ledger or Ledger(self.config.budget), limits, journal)
         self.metric = MetricRunner(metric, Invoker(self.config.concurrency))
         self.models = dict(models or {})
-        self.journal = journal
-        """Where its events go; None: nowhere."""
         self._identities = Identities(self.metric, self.config.cache_salt, self.config.failure_score)
         earlier = None if journal is None else journal.find
         self._answers = Answers(cache, self.config, earlier)
@@ -77,9 +71,6 @@ class Evaluator:
         )
         self.watch = watch or Watch(partial(self.warn, "blocked"))
         self._row_name = row_name
-        self._warned: set[str] = set()
-        self.asks = None if journal is None else Asks(journal, self.replayed)
-        """What strategies ask; None where nobody keeps it."""
         self.calls = Calls(self, self._dispatcher.slots)
 
     @property
@@ -92,72 +83,9 @@ class Evaluator:
         """What is known by now."""
         return self._answers
 
-    # --- registry and events -----------------------------------------------------------------------------------
-
-    def register(self, candidate: Candidate) -> int:
-        """Give the candidate's index: the old one where its content is known."""
-        known = self.state.index.get(candidate.stable_hash)
-        if known is None:
-            known = len(self.state.candidates)
-            registered = CandidateRegistered(index=known, candidate=candidate)
-            self.state.apply(registered)
-            if self.asks is not None:
-                self.asks.registered(registered)
-        elif self.state.candidates[known] != candidate:
-            raise InternalError(f"two candidates share the 64-bit hash {candidate.stable_hash:016x}")
-        return known
-
-    def candidate(self, index: int) -> Candidate:
-        """Give a registered candidate. Raises `UnknownIndexError`."""
-        if not 0 <= index < len(self.state.candidates):
-            raise UnknownIndexError(f"candidate index {index} is not registered")
-        return self.state.candidates[index]
-
-    def emit(self, event: Event) -> None:
-        """Book an event and write it into the run's journal."""
-        self.state.apply(event)
-        if self.journal is not None:
-            self.journal.emit(event)
-
-    def replayed(self, event: Event) -> None:
-        """Book an event that the journal holds already: nothing of it runs or is paid again."""
-        self.state.apply(event)
-        self.ledger.replay(event, self._hash_of)
-        if isinstance(event, Warned):
-            self._warned.add(event.kind if event.kind == "unread" else event.message)
-        if self.journal is not None:
-            self.journal.seen(event)
-
     def identity_facts(self, target: abc.Target) -> JsonMap:
         """Say which models there are, and name what has no content identity."""
         return self._identities.facts(target, {**current_models(), **self.models})
-
-    def settle_lost(self, lost: Iterable[Lost]) -> None:
-        """Count what was under way when the run was killed as spent."""
-        for event in lost:
-            self.ledger.book(event.spend)
-            self.emit(event)
-
-    def _hash_of(self, index: int) -> int:
-        return self.candidate(index).stable_hash
-
-    async def flush(self) -> None:
-        """Have all that happened so far committed to the run store; cancellation waits for that."""
-        if self.journal is not None and self.asks is not None:
-            self.asks.write_registered()
-            await self.journal.flush()
-
-    def charge(self, spend: Spend) -> None:
-        """Book spend that the caller made itself."""
-        self.ledger.book(spend)
-        self.emit(Charged(spend=spend))
-
-    def warn(self, kind: str, message: str) -> None:
-        """Say something once: to the log, the run store and whoever watches. Of the kind `unread` one is enough."""
-        what = kind if kind == "unread" else message
-        if what not in self._warned:
-            self._warned.add(what)
-            self._say(kind, message)
 
     # --- evaluation --------------------------------------------------------------------------------------------
 
@@ -211,7 +139,7 @@ class Evaluator:
         """
         if self.asks is None or self.journal is None:
             return step, None
-        content = content_of(batch, self._hash_of, fit, traces)
+        content = content_of(batch, self.hash_of, fit, traces)
         step, recorded = await self.asks.begin(step, content, str(batch), traces=traces)
         await fill(batch, recorded, self.journal, target, traces)
         self.settle_lost(recorded.lost)
@@ -354,15 +282,6 @@ class Evaluator:
         ran = [(i.identity, i.record, i.prediction) for i in wanted if i.leads and i.record is not None]
         await self._answers.keep_outputs([it for it in ran if it[1].status is RolloutStatus.SUCCEEDED], target)
         return verdicts.metric_error(unscored, self._row_name, lasting=self._answers.lasts(unscored.identity))
-
-    def _say(self, kind: str, message: str, seconds: float | None = None) -> None:
-        log.warning(message, kind=kind)
-        self.emit(Warned(kind=kind, message=message, seconds=seconds))
-
-    def _warn_paused(self, seconds: float, why: str) -> None:
-        """Tell each pause, equal ones too: nothing else is heard of the run meanwhile."""
-        message = f"the endpoint asks to wait {seconds:.0f} s ({why}); nothing is lost, the run goes on then"
-        self._say("paused", message, seconds)
 
     def _warn_unread(self, wanted: list[Item]) -> None:
         """Name the first candidate whose change no rollout read: it was scored as the unchanged program."""
