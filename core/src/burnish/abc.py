@@ -89,7 +89,8 @@ class Metric(Protocol):
     """Scores a rollout. A plain callable `(example, prediction, trace=None)` is a metric too.
 
     Optional: `evaluate_spans(example, prediction, trace)` gives `(span id, Eval)` pairs, called once a rollout after
-    `evaluate`; `fingerprint: str` names the code's identity; `maximum: float` is the best score there is.
+    `evaluate`; `fingerprint: str` names the code's identity; `maximum: float` is the best score there is; `roles` are
+    those of the models that it asks by role: a run without one is refused before it begins.
     Either method may be sync or async; a sync one runs in a worker thread unless marked with `burnish.inline`.
     Rows and predictions that are plain containers come as copies; objects are shared by all rollouts: only read them.
     """
@@ -293,7 +294,8 @@ class Target(Protocol):
     for example to have calls from outside a rollout's scope raise. `opaque`: objects that the code holds and that have
     no content identity; while there are any, nothing is cached beyond this process. `load_prediction(output)`: make a
     prediction of an output that was stored as JSON, for the metric. `tags`: texts by name that each rollout's trace
-    carries in its `meta`.
+    carries in its `meta`. `roles`: those of the models that it asks by role; a run without one is refused before it
+    begins.
     """
 
     @property

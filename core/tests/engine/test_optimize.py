@@ -304,3 +304,48 @@ async def test_several_runs_in_one_trio_program() -> None:
     assert {"0.2": 0.2, "0.3": 0.3, "0.4": 0.4} == {text: result.best for text, result in results.items()}
     assert {4} == {result.spend.metric_calls for result in results.values()}
     assert "0.1" == given.leaves["answer"].instruction
+
+
+def test_a_result_is_shown_in_a_line() -> None:
+    """Scores, gain, interval, rows and why it ended: neither texts nor lists of scores, in `str` and in `repr`."""
+    result = tune(program("0.1"), Tries("0.9"), split(train=3, val=4, test=10))
+    assert result.test is not None
+    assert "0.100 -> 0.900, +0.800 (+0.331 to +1.000) on 10 rows" == str(result.test)
+    assert f"<TestResult: {result.test}>" == repr(result.test)
+    assert f"validation 0.100 -> 0.900; test {result.test}; 28 rollouts; finished" == str(result)
+    assert f"<Result: {result}>" == repr(result)
+
+    same = tune(program("0.9"), Tries("0.5"), split(train=2, val=2, test=3))
+    assert "0.900 on 3 rows, the program as it was" == str(same.test)
+    few = b.TestResult(rows=3, baseline_scores=(1.0,) * 3, winner_scores=(None,) * 3, comparison=None, complete=False)
+    assert "no test row of 3 was scored by both" == str(few)
+    part = attrs.evolve(few, comparison=b.PairedComparison(rows=2, baseline=0.0, winner=1.0, difference=1.0))
+    assert "0.000 -> 1.000, +1.000 on 2 of 3 rows, cut short by the budget" == str(part)
+
+
+def test_a_run_without_a_model_is_refused_before_it_begins() -> None:
+    """A part that says which roles it asks gets them or is refused; the task's model stands in for all."""
+    calls: list[str] = []
+
+    class Asking(Ambient):
+        roles = ("judge",)
+
+    class Judged:
+        roles = ("judge",)
+
+        def evaluate(self, example: Any, prediction: Any) -> float:
+            calls.append("scored")
+            return 1.0
+
+    async def act(q: Any, text: str) -> str:
+        await trio.lowlevel.checkpoint()
+        calls.append("ran")
+        return text
+
+    rows = split(train=2)
+    for who, given, metric in (("program", Asking(act), as_said), ("metric", Ambient(act), Judged())):
+        with pytest.raises(errors.UsageError, match=f"the {who} asks a model of the role `judge`, and this run has"):
+            tune(given, Tries("0.5"), rows, metric=metric)
+        assert [] == calls
+    for models in ({"judge": ScriptedModel(["x"])}, ScriptedModel(["x"])):
+        assert "finished" == tune(Ambient(act), Tries("0.5"), rows, metric=Judged(), models=models).stop_reason

@@ -46,6 +46,20 @@ def test_a_saved_candidate_comes_back(candidate: Candidate, tmp_path: Path) -> N
     assert {"answer": text, "other": other} == json.loads(path.read_text("utf-8"))["texts"]
 
 
+def test_a_saved_candidate_knows_its_rows(tmp_path: Path) -> None:
+    """The rows that it was found on are known again by their values, under other names of the fields too."""
+    path = tmp_path / "best.json"
+    rows = [{"q": "one", "a": 1}, {"q": "two", "a": 2}]
+    save(path, told("answer", "short"), {}, seen=b.row_digests(rows), validation=0.5)
+    saved = b.load(path)
+    assert frozenset(b.row_digests([{"answer": 2, "question": "two"}, *rows[:1]])) == saved.seen
+    assert {"validation": 0.5} == saved.scores
+    assert saved.seen is not None
+    assert not saved.seen & {*b.row_digests([{"q": "two", "a": 1}, {"q": "two", "a": "2"}, {"q": "two"}])}
+    save(path, told("answer", "short"), {})
+    assert b.load(path).seen is None
+
+
 def test_applying_is_all_or_nothing(tmp_path: Path) -> None:
     """A program that lacks a predictor is refused, and stays as it is."""
     path = tmp_path / "best.json"
@@ -179,3 +193,10 @@ def test_no_file_of_a_run_is_written_through_a_link(tmp_path: Path, name: str, d
         assert "holds a run already" in refused
     if name == "best.json":
         assert ("", False) == (refused, (run / name).is_symlink())
+
+
+def test_a_saved_candidate_reads_as_text() -> None:
+    """`print(load(...))` shows scores and texts; a score that is not known is left out."""
+    saved = b.Saved(candidate=told("answer", "Be brief."), scores={"validation": 0.5, "baseline": None})
+    assert "validation 0.500\n\n[answer]\nBe brief." == str(saved)
+    assert "[answer]\nBe brief." == str(b.Saved(candidate=told("answer", "Be brief.")))

@@ -246,3 +246,15 @@ def test_other_values_and_a_base_are_part_of_the_content() -> None:
     assert based == plain.merge(attrs.evolve(Candidate().set_value("answer", "model", "large"), base="00ff"))
     with pytest.raises(UsageError, match="has `values` that are no object"):
         candidate_from_json({"answer": {"values": 1}})
+
+
+def test_a_candidate_reads_as_text() -> None:
+    """`str` gives each changed text under its name, demos as a line of JSON each; `repr` stays the whole value."""
+    candidate = (
+        Candidate().set_instruction("answer", "Antworte.\nKurz.").set_demos("answer", [{"q": "ü", "a": 1}])
+    )
+    text = '[answer]\nAntworte.\nKurz.\ndemo: {"q": "ü", "a": 1}'
+    assert text == str(candidate)
+    other = candidate.clear_instruction("draft").set_demos("draft", []).set_value("draft", "model", "large")
+    assert f'{text}\n\n[draft]\n(the default instruction)\nmodel: "large"\n(no demos)' == str(other)
+    assert "(the program as it is)" == str(Candidate())

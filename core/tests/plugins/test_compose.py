@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ import pytest
 import burnish
 from burnish import Engine, Plan, PluginManager, Report, Spec, Use, abc
 from burnish._edges.compose import Composition, label_of
-from burnish.errors import PluginNotFoundError, UsageError
+from burnish._runtime.given import MEMBERS
+from burnish._runtime.target import FunctionTarget
+from burnish.errors import NotAModelError, PluginNotFoundError, UsageError
+from burnish.testing import ScriptedModel
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +80,7 @@ async def test_components_open_in_order_and_close_in_reverse() -> None:
 
 async def test_an_object_is_used_as_it_is_and_not_closed() -> None:
     """What the caller made stays the caller's; None stays None."""
-    parts, mine = Parts(), object()
+    parts, mine = Parts(), burnish.RolloutCache()
     async with composed(parts) as composition:
         assert mine is await composition.open("cache", mine)
         assert await composition.open("cache", None) is None
@@ -126,6 +130,9 @@ async def test_models_that_are_given_are_never_exchanged() -> None:
     class Equal:
         name: str = "model"
 
+        def __call__(self, request: abc.LMRequest) -> str:
+            return self.name
+
     task, judge = Equal(), Equal()
     async with composed(Parts()) as composition:
         models = await composition.models({"task": task, "judge": judge})
@@ -136,6 +143,84 @@ async def test_models_that_are_given_are_never_exchanged() -> None:
 def test_a_component_is_named_without_its_options() -> None:
     """A log line shows no option, which may be an address with a password, and nothing of an object but its class."""
     assert ["redis", "redis", "Parts"] == [label_of(what) for what in ("redis", Use("redis", url="r://:pw@h"), Parts())]
+
+
+@asynccontextmanager
+async def open_model() -> AsyncIterator[ScriptedModel]:
+    yield ScriptedModel(["hi"])
+
+
+async def a_model() -> ScriptedModel:
+    return ScriptedModel(["hi"])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (open_model, "not open yet: enter it, `async with ... as model:`"),
+        (a_model, "a coroutine is no model: `await` what `a_model"),
+        (lambda: ScriptedModel, "the class `ScriptedModel` is no model: make one, `ScriptedModel"),
+        (lambda: burnish.testing, "the module `burnish.testing` is no model"),
+        (lambda: 3, "3 is no model"),
+    ],
+)
+async def test_a_model_that_is_none_yet_is_refused_at_once(make: Callable[[], Any], said: str) -> None:
+    """A context manager of `contextlib` can be called, so can a class: neither answers a request."""
+    async with composed(Parts()) as composition:
+        with pytest.raises(NotAModelError, match=re.escape(said)) as caught:
+            await composition.models({"judge": make()})
+    assert str(caught.value).startswith("the model of the role `judge`: ")
+
+
+@pytest.mark.parametrize("kind", ["cache", "meter", "sink", "executor", "strategy", "metric"])
+async def test_an_object_of_another_kind_is_refused_at_once(kind: str) -> None:
+    """Classes, managers that nobody entered, and objects that lack a method: what is missing is named."""
+    async with composed(Parts()) as composition:
+        for given, said in (
+            (Parts, f"the class `Parts` is no {kind}"),
+            (open_model(), f"this {kind} is not open yet"),
+            (Parts(), f"a Parts is no {kind}, it lacks `{MEMBERS[kind][0]}`"),
+        ):
+            with pytest.raises(UsageError, match=re.escape(said)):
+                await composition.open(kind, given)
+
+
+def test_nothing_is_spent_on_a_part_that_is_not_open() -> None:
+    """`optimize` refuses it before the first rollout, whichever argument it is."""
+    calls: list[str] = []
+
+    def program(q: str) -> str:
+        calls.append(q)
+        return q
+
+    closed = open_model()
+    for wrong in ({"models": closed}, {"cache": closed}, {"sinks": [closed]}, {"strategy": OneLook}):
+        options: dict[str, Any] = {"strategy": OneLook(), "metric": lambda row, said: 1.0, "budget": burnish.Budget()}
+        with pytest.raises(UsageError, match=r"not open yet|the class `OneLook`"):
+            burnish.optimize(program, trainset=[{"q": "a"}], **{**options, **wrong})
+    assert [] == calls
+
+
+def test_the_members_are_those_of_the_protocols() -> None:
+    """What is looked for is what `burnish.abc` says, kind by kind."""
+    for kind, names in MEMBERS.items():
+        protocol = getattr(abc, kind.capitalize())
+        assert {name for name in vars(protocol) if not name.startswith("_")} == set(names)
+    assert set(abc.KINDS) == set(MEMBERS)
+
+
+def test_looking_at_a_target_runs_none_of_its_code() -> None:
+    """A fingerprint may import a program: it is not evaluated to see whether an object is a target."""
+
+    class Costly(FunctionTarget):
+        @property
+        def fingerprint(self) -> str:
+            raise AssertionError("evaluated")
+
+    target = Costly(len)
+    assert target is burnish.as_target(target)
+    with pytest.raises(UsageError, match="this program is not open yet"):
+        burnish.as_target(open_model())
 
 
 async def test_one_model_is_the_task_s() -> None:

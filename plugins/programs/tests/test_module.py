@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, NamedTuple
 
 import pytest
@@ -245,3 +246,41 @@ async def test_stranger_in_a_rollout_is_named_once_and_reads_no_candidate() -> N
         await engine.evaluate(Odd(), tuned)
     assert ["mine", "judge's", "tuned"] * 2 == seen
     assert {"answer"} == {entry["predictor"] for entry in logs if "not one of its predictors" in entry["event"]}
+
+
+def test_a_module_shows_its_predictors_and_what_is_set() -> None:
+    """One line a predictor: its signature, whether an instruction is set, how many demos; never their texts."""
+    qa = QA()
+    qa.answer.set_state(burnish.PredictState(instruction="Be brief.", demos=(burnish.Demo({"question": "1"}),)))
+    lines = repr(qa).splitlines()
+    assert ("<QA", f"  draft = {qa.draft!r}", f"  answer = {qa.answer!r}>") == tuple(lines)
+    assert repr(qa.answer).endswith(", instruction set, 1 demo)")
+    assert "Be brief" not in repr(qa)
+    assert "<Module>" == repr(Module())
+
+
+def test_asyncio_is_told_which_loop_it_is() -> None:
+    """Awaited under asyncio, programs, evaluations and runs name trio and the ways out; in a thread they work."""
+
+    async def sync_in_thread() -> Any:
+        with models(task=scripted()):
+            return await asyncio.to_thread(QA().sync, question="6*7")
+
+    async def awaited(make: Any) -> None:
+        with models(task=scripted()):
+            await make()
+
+    rows, engine = [{"question": "6*7"}], burnish.EvalEngine([{"question": "6*7"}], lambda row, said: 1.0)
+    for make in (
+        lambda: QA()(question="6*7"),
+        lambda: SyncQA()(question="6*7"),
+        lambda: Predict("a -> b")(a="x"),
+        lambda: engine.evaluate(QA(), engine.register(burnish.Candidate())),
+        lambda: burnish.evaluate_trainset(QA(), rows, lambda row, said: 1.0),
+        lambda: burnish.aoptimize(
+            QA(), trainset=rows, metric=lambda row, said: 1.0, strategy="never", budget=burnish.Budget()
+        ),
+    ):
+        with pytest.raises(UsageError, match=r"burnish runs on trio.*`trio\.run`.*asyncio\.to_thread"):
+            asyncio.run(awaited(make))
+    assert 42.0 == asyncio.run(sync_in_thread()).answer

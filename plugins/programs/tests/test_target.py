@@ -371,3 +371,44 @@ async def test_a_sync_forward_that_hangs_is_left_behind(monkeypatch: pytest.Monk
         freed.set()
     (rollout,) = outcome.completed().rollouts  # type: ignore[union-attr]
     assert (burnish.RolloutStatus.TIMED_OUT, 0) == (rollout.status, model.calls)
+
+
+def test_roles_are_those_of_predictors_without_a_model() -> None:
+    """Each role once; pinned predictors ask none, and a program that sets models itself is not judged by its looks."""
+
+    class Own(Module):
+        def __init__(self) -> None:
+            self.answer = Predict("a -> b")
+
+        async def forward(self, *, a: str) -> Any:
+            with models(task=ScriptedModel(["x"])):
+                return await self.answer(a=a)
+
+    two = Module()
+    two.one, two.two = Predict("a -> b"), Predict("a -> b", role="judge")  # type: ignore[attr-defined]
+    two.pinned = Predict("a -> b", role="proposer", model=ScriptedModel(["x"]))  # type: ignore[attr-defined]
+    assert ("task", "judge") == ModuleTarget(two).roles
+    assert ("task",) == ModuleTarget(Predict("a -> b")).roles
+    assert () == ModuleTarget(Own()).roles
+
+
+def test_a_run_without_a_model_is_refused_at_once() -> None:
+    """`optimize` says which role lacks its model, with what to pass, before any rollout."""
+    with pytest.raises(UsageError, match=r"program asks a model of the role `task`.*`models=\{'task': model\}`"):
+        burnish.optimize(
+            Predict("a -> b"),
+            trainset=[{"a": "x"}],
+            metric=lambda row, said: 1.0,
+            strategy=Never(),
+            budget=burnish.Budget(max_metric_calls=10),
+        )
+
+
+class Never:
+    """A strategy that must not begin."""
+
+    def plan(self, problem: Any) -> Any:
+        raise AssertionError("planned")
+
+    async def compile(self, engine: Any, problem: Any) -> Any:
+        raise AssertionError("compiled")

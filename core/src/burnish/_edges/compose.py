@@ -9,8 +9,10 @@ from typing import Any
 import attrs
 
 from burnish._edges.plugins import PluginManager
+from burnish._runtime.given import missing, not_ready
+from burnish._runtime.model_calls import as_model
 from burnish.abc import Environment
-from burnish.errors import UsageError
+from burnish.errors import NotAModelError, UsageError
 
 
 @attrs.frozen(init=False)
@@ -34,10 +36,15 @@ class Composition:
         self._stack, self._plugins, self._env, self._file = stack, plugins, env, file
 
     async def open(self, kind: str, what: Any) -> Any:
-        """Give the component: opened from a name or a `Use`, or the object itself; None stays None."""
+        """Give the component: opened from a name or a `Use`, or the object itself; None stays None.
+
+        Raises `UsageError` for an object that is not of the kind, or not open yet.
+        """
         if isinstance(what, str):
             what = Use(what)
         if not isinstance(what, Use):
+            if what is not None and kind != "target":  # many things make a target: `as_target` looks at it
+                check_given(kind, what)
             return what
         opened = self._plugins.open(kind, what.name, what.options, self._env, file=self._file)
         return await self._stack.enter_async_context(opened)
@@ -55,12 +62,33 @@ class Composition:
                 raise UsageError(f"the model of the role `{role}` is None; leave the role out instead")
             what = Use(given) if isinstance(given, str) else given
             if not isinstance(what, Use):
-                opened[role] = what
+                opened[role] = _checked_model(role, what)
                 continue
             shared = [model for known, model in made if known == what]
             opened[role] = shared[0] if shared else await self.open("model", what)
             made.append((what, opened[role]))
         return opened
+
+
+def _checked_model(role: str, what: Any) -> Any:
+    try:
+        as_model(what)
+    except NotAModelError as error:
+        raise NotAModelError(f"the model of the role `{role}`: {error}") from None
+    return what
+
+
+def check_given(kind: str, what: Any) -> None:
+    """Refuse an object that is not of the kind. Raises `UsageError` that says what it lacks."""
+    reason = not_ready(what, kind)
+    if reason is not None:
+        raise UsageError(reason)
+    lacks = missing(kind, what)
+    if lacks and not (kind == "metric" and callable(what)):
+        raise UsageError(
+            f"a {type(what).__qualname__} is no {kind}, it lacks {', '.join(f'`{name}`' for name in lacks)}: pass an "
+            f"object as `burnish.abc.{kind.capitalize()}` describes it, or a plugin's name"
+        )
 
 
 def label_of(what: Any) -> str:

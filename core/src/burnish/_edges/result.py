@@ -23,7 +23,7 @@ from burnish._runtime.evaluator import Evaluator
 class Result:
     """What a run found."""
 
-    program: Any = attrs.field(repr=False)
+    program: Any
     """A copy of the program with the winner installed; the program that was given is untouched."""
     candidate: Candidate
     """The winner; the empty candidate where nothing beat the program as it was."""
@@ -34,7 +34,7 @@ class Result:
     test: TestResult | None
     """Baseline and winner on the test rows; None without test rows, or where the run was stopped before its end."""
     spend: Spend
-    reports: tuple[Report, ...] = attrs.field(repr=False)
+    reports: tuple[Report, ...]
     stop_reason: str
     """`finished`, `budget: <cap>`, `cancelled`, `stopped: <why>`."""
     run_dir: Path | None
@@ -44,10 +44,22 @@ class Result:
     baseline_failures: Failures = Failures()
     """What failed of the search's rollouts of the program as it was."""
 
+    def __str__(self) -> str:
+        found = [f"validation {_shown(self.baseline)} -> {_shown(self.best)}"]
+        found += [] if self.test is None else [f"test {self.test}"]
+        return "; ".join([*found, f"{self.spend.metric_calls} rollouts", self.stop_reason])
+
+    def __repr__(self) -> str:
+        return f"<Result: {self}>"
+
     @property
     def improved(self) -> bool:
         """Whether the winner beats the baseline on the test rows by more than chance (95 %)."""
         return self.test is not None and self.test.improved
+
+
+def _shown(score: float | None) -> str:
+    return "unscored" if score is None else f"{score:.3f}"
 
 
 @attrs.frozen(kw_only=True)

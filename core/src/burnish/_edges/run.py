@@ -22,6 +22,7 @@ from burnish._edges.searching import plan_of
 from burnish._edges.setup import check_budget, compose, problem_of
 from burnish._model.example import make_examples
 from burnish._model.signed import signed_like
+from burnish._runtime.invoke import must_be_trio
 
 
 @signed_like(RunRequest)
@@ -41,6 +42,7 @@ async def aoptimize(*args: Any, **options: Any) -> Result:
     surrounding scope ends the run at once, and what has landed is kept. Sync code that has not returned five seconds
     after its cancellation is left behind.
     """
+    must_be_trio()
     request = RunRequest(*args, **options)
     handle = request.handle or RunHandle()
     try:

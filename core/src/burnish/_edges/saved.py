@@ -21,11 +21,15 @@ FORMAT, VERSION = "burnish.candidate", 1
 
 @attrs.frozen(kw_only=True)
 class Saved:
-    """A saved candidate."""
+    """A saved candidate; `print(saved)` shows its scores and texts."""
 
     candidate: Candidate
     scores: Mapping[str, float | None] = attrs.field(factory=dict)
     path: str = ""
+
+    def __str__(self) -> str:
+        scores = [f"{name} {score:.3f}" for name, score in self.scores.items() if isinstance(score, (int, float))]
+        return "\n\n".join(filter(None, [", ".join(scores), str(self.candidate)]))
 
     def apply(self, module: Any) -> Any:
         """Install the candidate in a program and give the program back.

@@ -63,7 +63,10 @@ async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) 
     sets = _examples(target, trainset=train, valset=val, testset=test)
     metric = await parts.open("metric", wanted.metric)
     models = await parts.models(wanted.models)
+    strategies = [await parts.open("strategy", one) for one in chain]
     check_prices(config.budget, models)
+    if wanted.executor is None:  # another process may bring its own
+        check_roles(models, program=target, metric=metric)
     return Setup(
         target=target if copy is None else copy(),
         train=train,
@@ -71,7 +74,7 @@ async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) 
         test=test,
         metric=metric,
         metric_info=MetricRunner(metric, Invoker(config.concurrency)).info,
-        strategies=[await parts.open("strategy", one) for one in chain],
+        strategies=strategies,
         models=models,
         seed=wanted.seed,
         config=config,
@@ -161,6 +164,21 @@ def check_prices(budget: Budget, models: Mapping[str, Any]) -> None:
             raise BudgetRefusedError(no_price(who), cap="max_cost")
         if limits.max_output_tokens is None and not limits.price.free:
             raise BudgetRefusedError(no_bound(who), cap="max_cost")
+
+
+def check_roles(models: Mapping[str, Any], **users: Any) -> None:
+    """Refuse a run without a model for a role that a part says it asks (`roles`). Raises `UsageError` naming the part.
+
+    As in `model_for`, the task's stands in for roles that have none.
+    """
+    have = {**current_models(), **models}
+    for name, part in users.items():
+        lacking = [] if "task" in have else sorted(set(getattr(part, "roles", ())) - have.keys())
+        if lacking:
+            raise UsageError(
+                f"the {name} asks a model of the role `{lacking[0]}`, and this run has none: pass "
+                f"`models={{'{lacking[0]}': model}}`, or give its predictors `model=...`"
+            )
 
 
 def facts_of(setup: Setup, evaluator: Evaluator) -> JsonMap:

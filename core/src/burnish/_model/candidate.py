@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -106,6 +107,14 @@ class Overlay(Portable):
         """Whether it changes nothing."""
         return self.instruction is None and self.demos is None and not self.clear_instruction and not self.values
 
+    def __str__(self) -> str:
+        lines = [] if self.instruction is None else [self.instruction]
+        lines += ["(the default instruction)"] if self.clear_instruction else []
+        lines += [f"{kind}: {json.dumps(value, ensure_ascii=False)}" for kind, value in self.values.items()]
+        if self.demos is not None:
+            lines += [f"demo: {json.dumps(dict(demo), ensure_ascii=False)}" for demo in self.demos] or ["(no demos)"]
+        return "\n".join(lines)
+
     def to_json(self) -> JsonMap:
         """Give the canonical form; what is not set is not in it."""
         form: JsonMap = {}
@@ -131,7 +140,7 @@ def _overlays(value: Mapping[str, Overlay]) -> Mapping[str, Overlay]:
 class Candidate(Portable):
     """Overlays by predictor name. The empty candidate is the baseline: the program exactly as it is.
 
-    Frozen: every `set_*` returns a new candidate.
+    Frozen: every `set_*` returns a new candidate. `str(candidate)` is for people to read, `to_json()` for files.
     """
 
     overlays: Mapping[str, Overlay] = attrs.field(factory=dict, converter=_overlays)
@@ -140,6 +149,10 @@ class Candidate(Portable):
 
     def __hash__(self) -> int:
         return self.stable_hash
+
+    def __str__(self) -> str:
+        changed = [f"[{name}]\n{overlay}" for name, overlay in self.overlays.items()]
+        return "\n\n".join(changed) or "(the program as it is)"
 
     def set_instruction(self, name: str, text: str) -> Candidate:
         """Change the instruction (or the whole text) of `name`."""

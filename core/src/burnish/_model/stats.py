@@ -24,33 +24,55 @@ class PairedComparison:
     """Lower end of the 95 % interval of the difference; None with fewer than 8 rows."""
     high: float | None = None
 
+    def __str__(self) -> str:
+        interval = "" if self.low is None or self.high is None else f" ({self.low:+.3f} to {self.high:+.3f})"
+        return f"{self.baseline:.3f} -> {self.winner:.3f}, {self.difference:+.3f}{interval} on {self.rows} rows"
+
     @property
     def improved(self) -> bool:
         """Whether the whole interval lies above 0."""
         return self.low is not None and self.low > 0
 
 
-def compare_paired(baseline: Sequence[float | None], winner: Sequence[float | None]) -> PairedComparison | None:
-    """Compare row by row (Student's t interval of the mean difference); None where no row was scored by both."""
+def compare_paired(
+    baseline: Sequence[float | None], winner: Sequence[float | None], maximum: float | None = None
+) -> PairedComparison | None:
+    """Compare row by row; None where no row was scored by both. `maximum` is the best score there is, where known.
+
+    The interval is Student's t of the differences and two more: one row gained in full and one lost in full. "In full"
+    is the range of the scores: from 0 to `maximum`, or 1 where it is not known, and wider where a score lies outside.
+    So equal differences do not pass for certainty. The ends lie within what the range allows. Source: Agresti and Min
+    (2005), "Simple improved confidence intervals for comparing matched proportions", whose two rows are half as heavy;
+    see "What the test may claim" in `docs/design.md`.
+    """
     pairs = [(a, b) for a, b in zip(baseline, winner, strict=True) if a is not None and b is not None]
     n = len(pairs)
     if n == 0:
         return None
+    scores = [score for pair in pairs for score in pair]
+    span = max(*scores, 1.0 if maximum is None else maximum) - min(*scores, 0.0)
     differences = [b - a for a, b in pairs]
-    mean = math.fsum(differences) / n
     low = high = None
-    if n >= FEWEST_FOR_INTERVAL:
-        variance = math.fsum((d - mean) ** 2 for d in differences) / (n - 1)
-        half = t_quantile_975(n - 1) * math.sqrt(variance / n)
-        low, high = mean - half, mean + half
+    if n >= FEWEST_FOR_INTERVAL and span > 0:
+        low, high = _interval([*differences, span, -span])
+        low, high = max(low, -span), min(high, span)
     return PairedComparison(
         rows=n,
         baseline=math.fsum(a for a, _ in pairs) / n,
         winner=math.fsum(b for _, b in pairs) / n,
-        difference=mean,
+        difference=math.fsum(differences) / n,
         low=low,
         high=high,
     )
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """Give the 95 % interval of a mean by Student's t."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    half = t_quantile_975(n - 1) * math.sqrt(variance / n)
+    return mean - half, mean + half
 
 
 def t_quantile_975(degrees: int) -> float:

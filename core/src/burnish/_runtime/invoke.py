@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from burnish._runtime.log import log
+from burnish.errors import UsageError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,6 +69,16 @@ class _Caller:
 _caller: ContextVar[_Caller | None] = ContextVar("burnish_caller", default=None)
 
 
+def must_be_trio() -> None:
+    """Say which event loop burnish runs on, where it is another. Raises `UsageError`."""
+    if not trio.lowlevel.in_trio_run():
+        raise UsageError(
+            "burnish runs on trio, and no trio is running here (is this asyncio?): call it with `trio.run`, or in a "
+            "thread, as in `await asyncio.to_thread(program.sync, question=...)` or "
+            "`await asyncio.to_thread(burnish.optimize, ...)`"
+        )
+
+
 async def in_thread(call: Callable[[], T], limiter: trio.CapacityLimiter | None = None) -> T:
     """Run sync code in a worker thread with the caller's context.
 
@@ -77,6 +88,7 @@ async def in_thread(call: Callable[[], T], limiter: trio.CapacityLimiter | None 
     Without a `limiter` nothing waits for a thread: who calls bounds how many run at once. The limiter that trio shares
     would cap them all at 40, and a thread that has the loop run something in a further thread could wait for ever.
     """
+    must_be_trio()
     done, caller = trio.Event(), _Caller(trio.lowlevel.current_trio_token())
     outcomes: list[tuple[T | None, BaseException | None]] = []
 

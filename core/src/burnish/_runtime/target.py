@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import attrs
 
@@ -15,6 +15,7 @@ from burnish._model.canonical import fingerprint
 from burnish._model.example import Example
 from burnish._model.parameter import Parameter, PredictState
 from burnish._runtime.codeprint import CodePrint, code_print
+from burnish._runtime.given import missing, not_ready
 from burnish._runtime.invoke import Invoker
 from burnish._runtime.log import log
 from burnish._runtime.scope import Account, current_account, current_injection
@@ -27,13 +28,16 @@ def as_target(program: Any) -> abc.Target:
     A callable gets the row's fields as keyword arguments. Where it offers `predictors()` (name -> `abc.Predictor`), its
     candidates are written through the mutation seam, one at a time.
     """
-    if isinstance(program, abc.Target):
-        return program
+    reason = not_ready(program, "program")
+    if reason is not None:
+        raise UsageError(reason)
+    if not missing("target", program):
+        return cast("abc.Target", program)
     make = getattr(program, "__burnish_target__", None)
-    if make is not None and not isinstance(program, type):
+    if make is not None:
         target: abc.Target = make()
         return target
-    if callable(program) and not isinstance(program, type):
+    if callable(program):
         return FunctionTarget(program)
     raise UsageError(
         f"{program!r:.80} is no program: pass a burnish_programs.Module, a target, or a callable that takes the row's "

@@ -194,6 +194,13 @@ class Leaf(ABC):
         """The demos of its own, without a candidate."""
         return self._state.demos
 
+    def shown(self, what: str) -> str:
+        """Write it for people: `Predict('q -> a', instruction set, 2 demos)`."""
+        demos = len(self._state.demos)
+        said = [] if self._state.instruction is None else ["instruction set"]
+        said += [f"{demos} demo{'s' * (demos > 1)}"] if demos else []
+        return f"{type(self).__name__}({', '.join([what, *said])})"
+
     def copy(self: L) -> L:
         """Give one of the same kind, settings, model and state, whose state is its own from then on."""
         return copy.copy(self)

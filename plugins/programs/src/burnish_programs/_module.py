@@ -41,6 +41,13 @@ class Module:
     forward: Callable[..., Any] = _no_forward
     """The program's work: to be defined, async or sync, with the inputs as its parameters."""
 
+    def __repr__(self) -> str:
+        try:
+            lines = [f"  {name} = {leaf!r}" for name, leaf in self.predictors().items()]
+        except Exception:  # a module that is half made, or names two predictors alike, can be shown all the same
+            return f"<{type(self).__name__}>"
+        return "\n".join([f"<{type(self).__name__}", *lines]) + ">"
+
     def predictors(self) -> dict[str, Leaf]:
         """Give the predictors by name. Raises `UsageError` where two have one name."""
         return found_predictors(self)

@@ -55,7 +55,7 @@ class Predict(Leaf):
         return signature
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({str(self.signature)!r})"
+        return self.shown(repr(str(self.signature)))
 
     @cached_property
     def default_instruction(self) -> str:

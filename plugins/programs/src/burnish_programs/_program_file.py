@@ -66,6 +66,11 @@ class ProgramFileTarget:
     def __repr__(self) -> str:
         return f"<target of {self.program.name} {self.program.program_hash}>"
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The models that the program names are the run's by role; its leaves ask the task's where it names none."""
+        return self.program.models or (("task",) if self._parameters else ())
+
     def parameters(self) -> Mapping[str, burnish.Parameter]:
         """Give the leaves that call a model, by name."""
         return self._parameters

@@ -74,7 +74,7 @@ class PromptProgram(Leaf):
             log.warning("not a placeholder because of its blanks, sent as it is", text=wrong)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self.placeholders)} -> {self.output})"
+        return self.shown(f"{', '.join(self.placeholders)} -> {self.output}")
 
     @property
     def default_instruction(self) -> str:

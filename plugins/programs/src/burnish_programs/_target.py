@@ -76,6 +76,13 @@ class ModuleTarget:
         """Objects that the program holds and that have no content identity."""
         return self.code_print.opaque + self._prints.opaque
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles of the models that its predictors ask; none where its code sets models itself."""
+        if any(_sets_models(type(module)) for module in modules_in(self.program).values()):
+            return ()
+        return tuple(dict.fromkeys(leaf.settings.role for leaf in self.predictors.values() if leaf.model is None))
+
     def parameters(self) -> dict[str, burnish.Parameter]:
         """Give the predictors as they stand, by name."""
         return {name: leaf.parameter(name) for name, leaf in self.predictors.items()}
@@ -120,6 +127,12 @@ class ModuleTarget:
     def copy(self) -> ModuleTarget:
         """Give a target over a structural copy of the program."""
         return type(self)(self.program.copy())
+
+
+def _sets_models(kind: type) -> bool:
+    """Whether a method of a module's class names `models`: it may open `with models(...)` around its predictors."""
+    methods = [value for one in kind.__mro__ if one is not Module for value in vars(one).values()]
+    return any("models" in getattr(getattr(method, "__code__", None), "co_names", ()) for method in methods)
 
 
 def _forward_inputs(forward: Any) -> Sequence[abc.InputField] | None:

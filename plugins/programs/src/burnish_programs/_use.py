@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import burnish
 from burnish import abc
@@ -21,8 +21,8 @@ def program_of(attribute: Any, name: str) -> abc.Target:
     if (instance and hasattr(attribute, "__burnish_target__")) or getattr(attribute, "__burnish_exposed__", False):
         target: abc.Target = burnish.as_target(attribute if instance else attribute())
         return target
-    if instance and isinstance(attribute, abc.Target):
-        return attribute
+    if instance and hasattr(type(attribute), "parameters") and hasattr(type(attribute), "run"):
+        return cast("abc.Target", attribute)
     if not instance and issubclass(attribute, (Module, Leaf)):
         raise ConfigError(f"`{name}` is a class: name an instance, as in `program = {attribute.__name__}()`")
     hint = "; mark it with `@burnish.exposed`" if callable(attribute) else ""

@@ -42,6 +42,11 @@ class InterpreterTarget:
         return self.program.inputs
 
     @property
+    def roles(self) -> tuple[str, ...]:
+        """Leaves ask the task's model where the program names none of its own; those that it names were bound."""
+        return ("task",) if self.program.leaves and not self.program.program.models else ()
+
+    @property
     def tags(self) -> Mapping[str, str]:
         """What each rollout's trace says: the program's hash (E51)."""
         return {"program": self.program.program.program_hash}
