@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 import burnish as b
 from burnish import EngineConfig, EvalEngine, RolloutRecord, RolloutStatus, abc
@@ -117,3 +119,95 @@ async def test_a_sample_can_be_asked_for_alone() -> None:
     whole = await seen.evaluate_many([(index, [0, 1])], samples=3)
     assert isinstance(whole, b.Complete)
     assert (6, 6) == (len(whole.evaluation.rollouts), len(program.ran))
+
+
+def left() -> Any:
+    """Leave the process, as a plugin must not."""
+    raise SystemExit(3)
+
+
+def cancelled() -> Any:
+    """Raise what asyncio cancels with."""
+    raise asyncio.CancelledError
+
+
+class Answering(Cache):
+    """Answers with what it is told to, and takes nothing where it is told to."""
+
+    def __init__(self, answer: Callable[[tuple[str, ...]], Any], put: Callable[[], Any] = lambda: None) -> None:
+        super().__init__()
+        self.answer, self.put = answer, put
+
+    async def get_many(self, request: abc.CacheGet) -> Any:
+        await super().get_many(request)
+        return self.answer(request.keys)
+
+    async def put_many(self, request: abc.CachePut) -> None:
+        await super().put_many(request)
+        self.put()
+
+
+def record(key: str, check: Any = "", body: Any = "") -> abc.CacheRecord:
+    return abc.CacheRecord(key=key, check=check, body=body)
+
+
+NONSENSE: Mapping[str, tuple[Callable[[tuple[str, ...]], Any], str]] = {
+    "nothing": (lambda keys: None, "get_many gave None instead of a mapping"),
+    "a list": (lambda keys: [record(key) for key in keys], "instead of a mapping from keys to CacheRecords"),
+    "texts": (lambda keys: dict.fromkeys(keys, "x"), "get_many gave 'x' instead of a CacheRecord"),
+    "blanks": (dict.fromkeys, "gave None instead of a CacheRecord; what is not there is left out"),
+    "another's record": (lambda keys: {keys[0]: record(keys[1])}, "get_many gave a record of"),
+    "more than was asked for": (lambda keys: {"k": record("k")}, "get_many gave a record of 'k' under 'k'"),
+    "a body of bytes": (lambda keys: {keys[0]: record(keys[0], body=b"")}, "whose check and body are not both text"),
+    "a check of None": (lambda keys: {keys[0]: record(keys[0], check=None)}, "whose check and body are not both text"),
+    "an exit": (lambda keys: left(), "SystemExit: 3"),
+    "a cancellation of asyncio": (lambda keys: cancelled(), "CancelledError"),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+async def test_a_cache_that_answers_nonsense_costs_no_more_than_its_hits(case: str) -> None:
+    """Nothing of the answer counts; what it was is logged once, and the run goes on without the cache."""
+    answer, why = NONSENSE[case]
+    cache = Answering(answer)
+    engine = EvalEngine(rows(3), always, cache=cache)
+    with capture_logs() as logs:
+        for text in "xy":
+            index = engine.register(told("answer", text))
+            assert [1.0] * 3 == evaluated(await engine.evaluate(Ambient(echo), index)).scores()
+    assert 1 == cache.asked
+    assert ["the cache failed; the run goes on without it"] == [line["event"] for line in logs]
+    assert why in logs[0]["error"]
+    idle(engine)
+
+
+@pytest.mark.parametrize("how", [left, cancelled])
+async def test_a_cache_or_executor_that_exits_is_a_plugin_that_failed(how: Callable[[], Any]) -> None:
+    """Neither ends the process or the run: the cache is asked no more, the executor's row is unscored."""
+    cache = Answering(lambda keys: {}, put=how)
+    engine = EvalEngine(rows(3), always, cache=cache, executor=Elsewhere(how))
+    evaluation = evaluated(await engine.evaluate(Ambient(echo), engine.register(b.Candidate())))
+    assert [1.0, None, 1.0] == evaluation.scores()
+    assert RolloutStatus.INFRASTRUCTURE_FAILED == evaluation.rollouts[1].status
+    idle(engine)
+
+
+async def test_a_record_of_another_rollout_is_the_executor_s_failure() -> None:
+    """A trace says whose it is; a record that comes with another's is no answer."""
+
+    class Swapping:
+        """Runs everything here, and answers with the first record."""
+
+        first: RolloutRecord | None = None
+
+        async def run(self, rollout: Any) -> Any:
+            mine = await rollout.here()
+            self.first = self.first or mine
+            return self.first
+
+    engine = EvalEngine(rows(2), always, EngineConfig(keep_traces="all"), executor=Swapping())
+    evaluation = evaluated(await engine.evaluate(Ambient(echo), engine.register(b.Candidate())))
+    assert [1.0, None] == evaluation.scores()
+    error = evaluation.rollouts[1].error
+    assert error is not None
+    assert "it gave the record of another rollout" in error.message

@@ -55,7 +55,7 @@ BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: "yes", "the metric returned str 'yes'; return a number, a bool, (score, feedback) or burnish.Eval"),
     (lambda: (1.0, 2.0), "the metric returned tuple (1.0, 2.0)"),
     (lambda: Eval(1.0, {"why": "x"}), "the metric's feedback is dict; it is a text or None"),  # type: ignore[arg-type]
-    (lambda: Unshowable(), "the metric returned Unshowable that cannot be shown"),
+    (lambda: Unshowable(), "the metric returned Unshowable <Unshowable that cannot be shown>"),
     (lambda: "x" * 5000, "the metric returned str 'xxx"),
     (raising(ValueError("boom")), "the metric raised ValueError: boom"),
     (raising(ValueError("a\nb\n" * 100_000)), "the metric raised ValueError: a"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
@@ -193,3 +196,64 @@ async def test_a_lease_that_ends_while_it_is_renewed_is_given_back() -> None:
             scope.cancel()
     await ledger.hand_back()
     assert ([("run:1", 1), ("run:1", 2)], 99) == (meter.released, meter.left)
+
+
+def leave() -> object:
+    """Leave the process, as a plugin must not."""
+    raise SystemExit(3)
+
+
+NO_GRANTS: dict[str, tuple[Callable[[abc.Lease], object], str]] = {
+    "nothing": (lambda lease: None, "it answered None, which is neither a Grant of this lease nor Exhausted"),
+    "a text": (lambda lease: "granted", "it answered 'granted'"),
+    "the class": (lambda lease: abc.Grant, "which is neither a Grant"),
+    "another lease": (lambda lease: abc.Grant(key="run:7"), r"it answered Grant\(key='run:7'\)"),
+    "less": (lambda lease: abc.Amount(metric_calls=1), r"it answered Amount\(metric_calls=1"),
+    "no cap": (lambda lease: abc.Exhausted(cap=None), r"it answered Exhausted\(cap=None"),  # type: ignore[arg-type]
+    "an exit": (lambda lease: leave(), "SystemExit: 3"),
+}
+
+
+@pytest.mark.parametrize("case", NO_GRANTS)
+async def test_what_a_meter_answers_is_no_grant_unless_it_is_one(case: str) -> None:
+    """The run stops and names the meter and its answer; what it may have granted is given back later."""
+    answer, why = NO_GRANTS[case]
+
+    class Odd(Meter):
+        async def lease(self, request: abc.Lease) -> Any:
+            await super().lease(request)
+            return answer(request)
+
+    meter = Odd()
+    ledger = Ledger(Budget(max_metric_calls=3), meter=meter, run="run")
+    with pytest.raises(errors.RunStoppedError, match=rf"the meter `.*Odd` failed on lease `run:1`: .*{why}"):
+        await ledger.reserve_rollouts(3)
+    assert 3 == ledger.room()
+    await ledger.hand_back()
+    assert ([("run:1", 3)], 100) == (meter.released, meter.left)
+
+
+async def test_a_meter_that_exits_when_it_is_told_is_told_again() -> None:
+    """An exit in `release`, or when a lease is renewed, is the meter's failure and not the run's end."""
+
+    class Leaving(Meter):
+        async def lease(self, request: abc.Lease) -> abc.Grant | abc.Exhausted:
+            return await super().lease(request) if request.key not in self.leases else leave()  # type: ignore[return-value]
+
+        async def release(self, key: str, unused: abc.Amount) -> None:
+            if not self.deaf:
+                leave()
+            self.deaf = False
+            await super().release(key, unused)
+
+    meter, now = Leaving(), [0.0]
+    ledger = Ledger(Budget(), meter=meter, run="run", clock=lambda: now[0])
+    await ledger.reserve_rollouts(2)
+    now[0] = abc.Lease(amount=abc.Amount(), key="").ttl
+    await ledger.renew()
+    ledger.release_rollouts(2)
+    await ledger.hand_back()
+    assert [] == meter.released
+    meter.deaf = True
+    await ledger.hand_back()
+    assert [("run:1", 2)] == meter.released

@@ -59,7 +59,8 @@ class Follower:
         if behind:
             log.warning("a sink did not get the last events; they are in the run store", sink=self._name, events=behind)
         if not ended:
-            log.warning("a sink does not end on its cancellation; the run goes on without it", sink=self._name)
+            what = "a sink does not end on its cancellation; only the event loop waits for it, when it closes"
+            log.warning(what, sink=self._name)
         return not behind
 
     async def _deliver(self) -> bool:

@@ -14,7 +14,7 @@ def shown(value: Any) -> str:
     try:
         return f"{value!r:.80}"
     except Exception:
-        return f"a {type(value).__name__} that cannot be shown"
+        return f"<{type(value).__name__} that cannot be shown>"
 
 
 def records_of(answer: Any, keys: Collection[str]) -> dict[str, abc.CacheRecord]:
