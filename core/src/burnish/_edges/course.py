@@ -21,7 +21,7 @@ from burnish._edges.holdout import TestResult, compare_on_test
 from burnish._edges.result import Choice, Result, choose, installed
 from burnish._edges.resume import Resume
 from burnish._edges.run_dir import BEST, STORE, write_lock
-from burnish._edges.saved import save
+from burnish._edges.saved import row_digests, save
 from burnish._edges.searching import report_of
 from burnish._edges.setup import Setup, facts_of, problem_of
 from burnish._model.canonical import JsonMap
@@ -226,6 +226,7 @@ async def _save(course: Course, found: Choice) -> None:
             course.directory / BEST,
             found.best,
             course.setup.target.parameters(),
+            seen=row_digests([*course.setup.val, *course.setup.train]),
             validation=found.best_score,
             baseline=found.baseline_score,
         )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from burnish._model.candidate import Candidate, Overlay, candidate_from_json
-from burnish._model.canonical import JsonMap, hex64
+from burnish._model.canonical import JsonMap, fingerprint, hex64
+from burnish._model.example import make_examples
 from burnish._model.parameter import Parameter
 from burnish._runtime.files import json_text, write_atomic
 from burnish._runtime.target import apply_candidate
@@ -25,6 +26,8 @@ class Saved:
 
     candidate: Candidate
     scores: Mapping[str, float | None] = attrs.field(factory=dict)
+    seen: frozenset[str] | None = None
+    """`row_digests` of the rows that it was found on, train and validation; None where the file does not say."""
     path: str = ""
 
     def __str__(self) -> str:
@@ -44,8 +47,29 @@ class Saved:
         return module
 
 
-def save(path: Path, candidate: Candidate, parameters: Mapping[str, Parameter], **scores: float | None) -> None:
-    """Write `best.json`: the candidate, and the texts it results in, for people to read."""
+def row_digests(rows: Iterable[Any]) -> tuple[str, ...]:
+    """Give 16 hex digits for each row, by which one is known again: its values count, whatever the fields are called.
+
+    So a row is the same under a configuration that maps its columns to other names. Raises `RowError`.
+    """
+    return tuple(
+        fingerprint(sorted(fingerprint(value) for value in example.data.values()))[:16]
+        for example in make_examples(rows)
+    )
+
+
+def save(
+    path: Path,
+    candidate: Candidate,
+    parameters: Mapping[str, Parameter],
+    *,
+    seen: Iterable[str] | None = None,
+    **scores: float | None,
+) -> None:
+    """Write `best.json`: the candidate, and the texts it results in, for people to read.
+
+    `seen` are the digests of the rows that it was found on; None leaves them out.
+    """
     texts: JsonMap = {}
     for name, parameter in parameters.items():
         overlay = candidate.overlays.get(name, Overlay())
@@ -59,6 +83,8 @@ def save(path: Path, candidate: Candidate, parameters: Mapping[str, Parameter], 
         "texts": texts,
         "candidate": candidate.to_json(),
     }
+    if seen is not None:
+        form["seen"] = " ".join(sorted(set(seen)))  # one text: a line each would bury what people read
     write_atomic(path, json_text(form))
 
 
@@ -84,5 +110,10 @@ def load(path: str | Path) -> Saved:
         raise StoreError(f"{path}: {error}", path=str(path)) from None
     if form.get("hash") not in (None, hex64(candidate.stable_hash)):
         raise StoreError(f"{path}: the content does not match its hash; the file was changed", path=str(path))
-    scores = form.get("scores")
-    return Saved(candidate=candidate, scores=scores if isinstance(scores, dict) else {}, path=str(path))
+    scores, seen = form.get("scores"), form.get("seen")
+    return Saved(
+        candidate=candidate,
+        scores=scores if isinstance(scores, dict) else {},
+        seen=frozenset(seen.split()) if isinstance(seen, str) else None,
+        path=str(path),
+    )
