@@ -70,12 +70,18 @@ class Place:
         shutil.copy(Path(__file__).with_name("crash_parts.py"), self.path)
 
     def start(
-        self, *arguments: str, calls: str = "calls.log", prelude: str = "", redirect: str = "", **env: str
+        self,
+        *arguments: str,
+        command: str = "run",
+        calls: str = "calls.log",
+        prelude: str = "",
+        redirect: str = "",
+        **env: str,
     ) -> subprocess.Popen[str]:
-        """Start `burnish run` in a process of its own; `redirect` is what a shell is to do with its streams."""
-        command = [sys.executable, "-c", prelude + COMMAND, "run", *arguments]
+        """Start a command in a process of its own; `redirect` is what a shell is to do with its streams."""
+        line = [sys.executable, "-c", prelude + COMMAND, command, *arguments]
         return subprocess.Popen(
-            ["sh", "-c", f"exec {shlex.join(command)} {redirect}"] if redirect else command,
+            ["sh", "-c", f"exec {shlex.join(line)} {redirect}"] if redirect else line,
             cwd=self.path,
             env={**os.environ, "CRASH_CALLS": calls, **env},
             stdout=subprocess.PIPE,

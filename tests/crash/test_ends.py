@@ -55,7 +55,8 @@ def test_a_second_interrupt_ends_a_run_that_hangs(place: Place) -> None:
         process.kill()
     assert 3 == process.returncode, err
     assert "`Finding.compile` (crash_parts.py:" in err
-    assert "did not return; the best so far is in runs/burnish/best.json; run it again" in err.splitlines()[-1]
+    last = err.splitlines()[-1]
+    assert "did not return; the best so far is in runs/burnish/best.json; `burnish resume runs/burnish` goes on" in last
     assert place.answered() == place.cached()
     scores = load(place.run_dir() / "best.json").scores
     assert (scores["baseline"] or 1.0) < (scores["validation"] or 0.0)
@@ -127,7 +128,7 @@ def test_what_cannot_be_written_is_printed(place: Place, lost: str, as_json: boo
     assert ("    Found \\x1b[2J text." in err) is (lost != "no_result")
     last = err[err.index("burnish: error: ") :]
     assert "cannot be" in last
-    assert "run it again" in last
+    assert ("run it again" if lost == "no_directory" else "`burnish resume runs/burnish` goes on") in last
     assert ("the winner is in runs/burnish/best.json" in last) is (lost == "no_result")
 
 
