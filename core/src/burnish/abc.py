@@ -27,6 +27,7 @@ from burnish._model.lm import LMResponse as LMResponse
 from burnish._model.lm import Message as Message
 from burnish._model.lm import ModelPrice as ModelPrice
 from burnish._model.lm import Role as Role
+from burnish._model.lm import Turns as Turns
 from burnish._model.lm import Usage as Usage
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import pytest
 
+from burnish._model.canonical import canonical_bytes
 from burnish._model.codec import dumps, loads
 from burnish._model.evals import Eval
-from burnish._model.lm import Layout, LMRequest, Message, Usage
+from burnish._model.lm import Layout, LMRequest, Message, Turns, Usage
 from burnish._model.trace import (
     TRACE_VERSION,
     Exchange,
@@ -116,6 +117,15 @@ def test_a_request_hash_is_of_model_and_turns() -> None:
         request_hash(MODEL, (*SYSTEM[:2], Message("assistant", "draft: zeroq"))),
     ]
     assert 6 == len({base, *others})
+
+
+def test_a_request_hash_is_the_same_wherever_the_turns_are_cut() -> None:
+    """What prompts share is read once by `Turns`; the hash is that of all turns, however they are given (E76)."""
+    prompt, turns = (*SYSTEM, Message("user", "q")), Turns(SYSTEM)
+    cut = {request_hash(MODEL, turns, prompt[len(SYSTEM) :]), request_hash(MODEL, prompt[:1], prompt[1:])}
+    assert {request_hash(MODEL, prompt)} == cut
+    assert request_hash(MODEL, Turns(prompt)) == request_hash(canonical_bytes(MODEL), turns, prompt[len(SYSTEM) :])
+    assert (turns, hash(turns)) == (SYSTEM, hash(SYSTEM))
 
 
 def test_a_program_names_the_parameters_of_each_component() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Literal, SupportsIndex
 
 import attrs
+import xxhash
 
-from burnish._model.canonical import Json, JsonMap, fingerprint
+from burnish._model.canonical import Json, JsonMap, canonical_bytes, fingerprint
 from burnish.errors import ModelAnswerError, UsageError
 
 Role = Literal["system", "user", "assistant"]
@@ -20,6 +22,27 @@ class Message:
 
     role: Role
     content: str
+
+
+class Turns(tuple[Message, ...]):
+    """Turns that many prompts begin with: a tuple whose hashes are made once, however many they are."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return tuple.__hash__(self)
+
+    @cached_property
+    def digest(self) -> xxhash.xxh3_128:
+        """The state of a digest that has read them: a copy of it goes on with the turns of a call."""
+        return xxhash.xxh3_128(turns_bytes(self))
+
+
+def turns_bytes(turns: tuple[Message, ...]) -> bytes:
+    """Give the bytes that a digest of turns reads; those of further turns go on from them."""
+    return b"".join([canonical_bytes([m.role, m.content]) for m in turns])
 
 
 @attrs.frozen(kw_only=True)

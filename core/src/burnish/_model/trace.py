@@ -8,10 +8,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import attrs
+import xxhash
 
-from burnish._model.canonical import Json, fingerprint
+from burnish._model.canonical import Json, canonical_bytes
 from burnish._model.evals import Eval
-from burnish._model.lm import Message, Usage
+from burnish._model.lm import Message, Turns, Usage, turns_bytes
 from burnish.errors import UsageError
 
 TRACE_VERSION = 1
@@ -175,9 +176,17 @@ class Trace:
         return attrs.evolve(self, param_ids={c: tuple(known[c]) if c in known else None for c in self.components})
 
 
-def request_hash(model: Mapping[str, Json], prompt: tuple[Message, ...]) -> str:
-    """Fingerprint a request: the model's identity and all turns (E76)."""
-    return fingerprint({"model": dict(model), "prompt": [[m.role, m.content] for m in prompt]})
+def request_hash(
+    model: Mapping[str, Json] | bytes, prefix: tuple[Message, ...], suffix: tuple[Message, ...] = ()
+) -> str:
+    """Fingerprint a request: the model's identity and all turns, wherever they are cut (E76).
+
+    The identity may come as its canonical bytes. The turns come first, so that `Turns` are read once.
+    """
+    digest = prefix.digest.copy() if isinstance(prefix, Turns) else xxhash.xxh3_128(turns_bytes(prefix))
+    digest.update(turns_bytes(suffix))
+    digest.update(model if isinstance(model, bytes) else canonical_bytes(dict(model)))
+    return digest.hexdigest()
 
 
 def public_identity(identity: Mapping[str, Json]) -> dict[str, Json]:

@@ -12,12 +12,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import attrs
 import trio
 
-from burnish._model.canonical import Json, NotCanonicalError, to_json
+from burnish._model.canonical import Json, NotCanonicalError, canonical_bytes, to_json
 from burnish._model.lm import LMResponse, Message, Usage
 from burnish._model.trace import (
     Exchange,
@@ -39,6 +40,9 @@ _recorder: ContextVar[Recorder | None] = ContextVar("burnish_recorder", default=
 _parent: ContextVar[int | None] = ContextVar("burnish_parent_span", default=None)
 
 
+_NO_USAGE = Usage()
+
+
 def as_data(value: Any, depth: int = 0) -> Json:
     """Give a value's JSON form, with the type's name for what has none: traces hold data, never live objects."""
     try:
@@ -56,6 +60,29 @@ def data_map(values: Mapping[str, Any]) -> dict[str, Json]:
     return {k: as_data(v) for k, v in values.items()}
 
 
+class ModelSeen(NamedTuple):
+    """A model of a scope: its place, its identity as traces show it, and the canonical bytes of that."""
+
+    place: int
+    shown: Mapping[str, Json]
+    encoded: bytes
+
+
+@attrs.frozen
+class _Keyed:
+    """An identity that is told apart by its text: mappings have no hash."""
+
+    key: str
+    identity: Mapping[str, Json] = attrs.field(eq=False)
+
+
+@lru_cache(maxsize=256)
+def _shown(model: _Keyed) -> tuple[Mapping[str, Json], bytes]:
+    """Make of an identity what traces need of it: once, not in every rollout."""
+    shown = public_identity(model.identity)
+    return shown, canonical_bytes(shown)
+
+
 class Recorder:
     """Collects the spans of one scope; safe to use from several threads."""
 
@@ -66,7 +93,7 @@ class Recorder:
         self._spans: list[OpenSpan] = []
         self._seq: dict[str, int] = {}
         self._prefixes: dict[tuple[Message, ...], int] = {}
-        self._models: dict[str, tuple[int, Mapping[str, Json]]] = {}
+        self._models: dict[str, ModelSeen] = {}
 
     def now_us(self) -> int:
         """Microseconds since the scope began."""
@@ -86,13 +113,14 @@ class Recorder:
         with self._lock:
             return self._prefixes.setdefault(messages, len(self._prefixes))
 
-    def model(self, identity: Mapping[str, Json]) -> tuple[int, Mapping[str, Json]]:
+    def model(self, identity: Mapping[str, Json]) -> ModelSeen:
         """Intern a model's identity as traces show it."""
         key = repr(sorted(identity.items()))
         with self._lock:
             known = self._models.get(key)
             if known is None:
-                known = self._models[key] = (len(self._models), public_identity(identity))
+                shown, encoded = _shown(_Keyed(key, identity))
+                known = self._models[key] = ModelSeen(len(self._models), dict(shown), encoded)
             return known
 
     def opened(self, id: int) -> OpenSpan:
@@ -107,48 +135,39 @@ class Recorder:
     def trace(self, outcome: TraceOutcome | None = None) -> Trace:
         """Take what was recorded; spans still open become `cancelled` (E73)."""
         with self._lock:
-            spans = tuple(span.freeze() for span in self._spans)
-            models = tuple(identity for _, identity in self._models.values())
+            spans = tuple([span.freeze() for span in self._spans])
+            models = tuple([model.shown for model in self._models.values()])
             return Trace(meta=self.meta, spans=spans, prefixes=tuple(self._prefixes), models=models, outcome=outcome)
 
 
 class OpenSpan:
-    """A span while it runs. Every method may be called from the task or thread that opened it."""
+    """A span while it runs. Every method may be called from the task or thread that opened it.
+
+    What is noted stands in plain attributes: the frozen `Span` is made once, at the end.
+    """
 
     def __init__(
         self, recorder: Recorder, id: int, component: str, seq: int, parent: int | None, inputs: Mapping[str, Json]
     ) -> None:
-        self._recorder = recorder
-        self._span = Span(
-            id=id, component=component, seq=seq, parent=parent, inputs=inputs, started_us=recorder.now_us()
-        )
+        self.id, self.component, self.seq, self.inputs = id, component, seq, inputs
+        self.prompt: tuple[tuple[Message, ...], tuple[Message, ...], ModelSeen] | None = None
+        """What `request` noted; None before it."""
+        self._recorder, self._parent = recorder, parent
+        self._prefix: int | None = None
+        self._began = recorder.now_us()
         self._events: list[SpanEvent] = []
-        self._usage = Usage()
-        self._prompt: tuple[tuple[Message, ...], tuple[Message, ...], Mapping[str, Json]] | None = None
-        self._closed = False
-
-    @property
-    def id(self) -> int:
-        return self._span.id
-
-    @property
-    def begun(self) -> Span:
-        """What was noted so far, but for events and what is known at the end."""
-        return self._span
-
-    @property
-    def prompt(self) -> tuple[tuple[Message, ...], tuple[Message, ...], Mapping[str, Json]] | None:
-        """What `request` noted, the model as traces show it; None before it."""
-        return self._prompt
+        self._usage: Usage | None = None
+        self._reply: str | None = None
+        self._output: dict[str, Json] | None = None
+        self._error: SpanError | None = None
+        self._ended: Span | None = None
 
     def request(
         self, prefix: tuple[Message, ...], suffix: tuple[Message, ...], identity: Mapping[str, Json]
     ) -> None:
         """Note the prompt (its common beginning, and the turns of this call) and the model that gets it."""
-        model, shown = self._recorder.model(identity)
-        self._prompt = (prefix, suffix, shown)
-        interned = self._recorder.prefix(prefix) if prefix else None
-        self._span = attrs.evolve(self._span, prefix=interned, suffix=suffix, model=model)
+        self.prompt = (prefix, suffix, self._recorder.model(identity))
+        self._prefix = self._recorder.prefix(prefix) if prefix else None
 
     def exchange(self, response: LMResponse) -> None:
         """Note one answer of the provider."""
@@ -160,8 +179,8 @@ class OpenSpan:
                 model=response.model,
             )
         )
-        self._usage += response.usage
-        self._span = attrs.evolve(self._span, raw_output=response.text)
+        self._usage = response.usage if self._usage is None else self._usage + response.usage
+        self._reply = response.text
 
     def tool_run(self, run: ToolRun) -> None:
         """Note one tool call."""
@@ -169,34 +188,41 @@ class OpenSpan:
 
     def output(self, values: Mapping[str, Any]) -> None:
         """Note the parsed outputs."""
-        self._span = attrs.evolve(self._span, output=data_map(values))
+        self._output = data_map(values)
 
     def fail(self, error: BaseException) -> None:
         """Note why there is no output."""
-        self._span = attrs.evolve(self._span, error=SpanError(kind=_kind(error), message=first_line(error, 2000)))
+        self._error = SpanError(kind=_kind(error), message=first_line(error, 2000))
 
     def close(self) -> None:
         """End the span."""
-        self._span = self._ended()
-        self._closed = True
+        self._ended = self._frozen(self._error)
 
     def freeze(self) -> Span:
         """Give the span as it stands; one that is still open reads as cancelled, and goes on."""
-        if self._closed:
-            return self._span
-        return attrs.evolve(self._ended(), error=SpanError(kind="cancelled", message="still open when it was read"))
+        if self._ended is not None:
+            return self._ended
+        return self._frozen(SpanError(kind="cancelled", message="still open when it was read"))
 
-    def _ended(self) -> Span:
-        digest = None
-        if self._prompt is not None:
-            prefix, suffix, identity = self._prompt
-            digest = request_hash(identity, prefix + suffix)
-        return attrs.evolve(
-            self._span,
+    def _frozen(self, error: SpanError | None) -> Span:
+        prefix, suffix, model = ((), (), None) if self.prompt is None else self.prompt
+        return Span(
+            id=self.id,
+            component=self.component,
+            seq=self.seq,
+            parent=self._parent,
+            inputs=self.inputs,
+            output=self._output,
+            prefix=self._prefix,
+            suffix=suffix,
+            model=None if model is None else model.place,
+            request_hash=None if model is None else request_hash(model.encoded, prefix, suffix),
             events=tuple(self._events),
-            usage=self._usage,
-            request_hash=digest,
-            duration_us=self._recorder.now_us() - self._span.started_us,
+            raw_output=self._reply,
+            usage=_NO_USAGE if self._usage is None else self._usage,
+            error=error,
+            started_us=self._began,
+            duration_us=self._recorder.now_us() - self._began,
         )
 
 

@@ -93,26 +93,25 @@ class Tape:
 
     def play(self, span: OpenSpan, standing_in: bool) -> LMResponse | ModelError:
         """Give the recorded answer to the next call of a span. Raises a `PlaybackError` where there is none."""
-        begun = span.begun
-        where = f"call {begun.seq} of `{begun.component}`"
+        where = f"call {span.seq} of `{span.component}`"
         recorded = self._playing.get(span.id) or self._find(span, standing_in)
         if recorded is None:
             what = "no trace is left, or has these inputs" if self._missing else self._told()
             raise PlaybackExhaustedError(
-                f"{where} was not recorded: {what}", component=begun.component, seq=begun.seq
+                f"{where} was not recorded: {what}", component=span.component, seq=span.seq
             )
         if not recorded.complete:
             raise PlaybackIncompleteError(
                 f"{where} was recorded without some of its texts (they were cut, or hidden): record it again, and hand "
                 "the trace itself to the replay or keep its texts shorter",
-                component=begun.component,
-                seq=begun.seq,
+                component=span.component,
+                seq=span.seq,
             )
         differs = self._differs(span, recorded, standing_in)
         if differs is not None:
             self.divergence = self.divergence or Divergence(
-                component=begun.component,
-                seq=begun.seq,
+                component=span.component,
+                seq=span.seq,
                 span=recorded.id,
                 differs=differs,
                 trace_id=self._trace.meta.trace_id,
@@ -120,8 +119,8 @@ class Tape:
             raise PlaybackDivergedError(
                 f"{where} is not the recorded one: {differs} changed; record the trace again where that is meant, or "
                 'replay with mode="until_divergence"',
-                component=begun.component,
-                seq=begun.seq,
+                component=span.component,
+                seq=span.seq,
             )
         self._playing[span.id] = recorded
         self._taken.add(recorded.id)
@@ -132,11 +131,10 @@ class Tape:
 
         Which of two calls that run at once begins first is the scheduler's choice, not the program's.
         """
-        begun = span.begun
-        own = self._spans.get((begun.component, begun.seq))
+        own = self._spans.get((span.component, span.seq))
         if own is None:
             return None
-        beside = [s for s in self._trace.for_component(begun.component) if s is own or _overlap(s, own)]
+        beside = [s for s in self._trace.for_component(span.component) if s is own or _overlap(s, own)]
         free = [s for s in beside if s.id not in self._taken]
         same = [s for s in free if self._differs(span, s, standing_in) is None]
         return own if own in same else next(iter(same or free), own)
@@ -148,13 +146,14 @@ class Tape:
     def _differs(self, span: OpenSpan, recorded: Span, standing_in: bool) -> str | None:
         """Say what of a request is not as recorded; None where it is the same."""
         if span.prompt is None or recorded.request_hash is None:
-            same = span.prompt is None and recorded.request_hash is None and span.begun.inputs == recorded.inputs
+            same = span.prompt is None and recorded.request_hash is None and span.inputs == recorded.inputs
             return None if same else "the inputs"
-        prefix, suffix, identity = span.prompt
+        prefix, suffix, model = span.prompt
+        identity: Mapping[str, Json] | bytes = model.encoded
         if standing_in:  # what was set on top of the model's own settings counts, the model is the recorded one
-            own = {name: value for name, value in identity.items() if name not in STAND_IN}
+            own = {name: value for name, value in model.shown.items() if name not in STAND_IN}
             identity = {**(self._trace.model_of(recorded) or {}), **own}
-        if request_hash(identity, prefix + suffix) == recorded.request_hash:
+        if request_hash(identity, prefix, suffix) == recorded.request_hash:
             return None
         before = () if recorded.prefix is None else self._trace.prefixes[recorded.prefix]
         if prefix != before:

@@ -262,11 +262,12 @@ class Leaf(ABC):
         """
         text, shared = self._rendered(force.overlay)
         prefix, suffix = shared.without(force.source), self.render_call(text, inputs) + more
-        request = LMRequest(messages=prefix + suffix, layout=shared.layout, **self.settings.sampling)
+        sampling = self.settings.sampling
+        request = LMRequest(messages=prefix + suffix, layout=shared.layout, **sampling)
         with burnish.span(force.name, inputs) as span:
             if span is not None:
                 identity = burnish.as_model(model).identity
-                span.request(prefix, suffix, {**identity, **self.settings.sampling})
+                span.request(prefix, suffix, {**identity, **sampling})
             admission = None if meter is None else _Admission(meter, force.name)
             response = await burnish.call_model(model, request, role=self.settings.role, admit=admission)
             if admission is not None:

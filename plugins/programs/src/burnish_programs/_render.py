@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 import burnish
-from burnish.abc import Layout, Message
+from burnish.abc import Layout, Message, Turns
 from burnish_programs._parse import is_null, label_pattern
 from burnish_programs._signature import Field, Signature
 from burnish_programs._types import Maybe, Text, to_text
@@ -48,21 +48,21 @@ class Prefix:
     """Which labels the turns hold."""
     cue: str | None = None
     """The label that the last turn ends with by itself, without its colon."""
-    messages: tuple[Message, ...] = attrs.field(init=False)
+    messages: Turns = attrs.field(init=False)
     sources: frozenset[str] = attrs.field(init=False)
 
     @messages.default
-    def _messages(self) -> tuple[Message, ...]:
+    def _messages(self) -> Turns:
         return self._joined(self.demos)
 
     @sources.default
     def _sources(self) -> frozenset[str]:
         return frozenset(demo.source for demo in self.demos if demo.source is not None)
 
-    def _joined(self, demos: Iterable[DemoTurns]) -> tuple[Message, ...]:
-        return self.head + tuple(turn for demo in demos for turn in demo.turns)
+    def _joined(self, demos: Iterable[DemoTurns]) -> Turns:
+        return Turns([*self.head, *(turn for demo in demos for turn in demo.turns)])
 
-    def without(self, source: str | None) -> tuple[Message, ...]:
+    def without(self, source: str | None) -> Turns:
         """Give the turns without the demos that were made from a row: it must not be shown its own answer."""
         if source is None or source not in self.sources:
             return self.messages
