@@ -53,7 +53,7 @@ def row_digests(rows: Iterable[Any]) -> tuple[str, ...]:
     So a row is the same under a configuration that maps its columns to other names. Raises `RowError`.
     """
     return tuple(
-        fingerprint(sorted(fingerprint(value) for value in example.data.values()))[:16]
+        fingerprint([*sorted(fingerprint(value) for value in example.data.values())])[:16]
         for example in make_examples(rows)
     )
 
