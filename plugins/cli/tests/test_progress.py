@@ -8,7 +8,7 @@ from decimal import Decimal
 import attrs
 import pytest
 
-from burnish import Budget, Candidate, Eval, RoleSpend, RolloutRecord, RolloutStatus
+from burnish import Budget, Candidate, Eval, Fault, RoleSpend, RolloutRecord, RolloutStatus
 from burnish._model.events import CallLanded, CandidateRegistered, RolloutLanded, RunEnded, Source, Told, Warned
 from burnish._model.lm import Usage
 from burnish_cli import text
@@ -82,7 +82,10 @@ def test_baseline_and_best_are_of_whole_validation_sets(clock: Clock) -> None:
             RunEnded(stop_reason="stopped: the metric raised ValueError"),
         )
     ]
-    milestones = ["baseline 0.500 on 2 validation rows", "new best 0.750 (candidate 1)", "search stopped"]
+    milestones = [
+        "rollouts fail: infrastructure_failed (1 so far) · baseline 0.500 on 2 validation rows",
+        "new best 0.750 (candidate 1)",
+    ]
     assert milestones == [t for t in told if t]
     figures = tally.figures()
     assert (0.5, 0.75, 1, 4) == (figures.baseline, figures.best, figures.best_candidate, figures.candidates)
@@ -124,6 +127,40 @@ def test_no_estimate_while_the_provider_has_the_run_wait(clock: Clock) -> None:
     assert tally.figures().left is None
     clock.now += 2
     assert tally.figures().left is not None
+
+
+def test_the_first_failure_of_the_infrastructure_is_shown(clock: Clock) -> None:
+    """A dead endpoint is seen at once, not at the end: the cause a single time, then the count in each line."""
+    stream = io.StringIO()
+    tally = Tally(val=range(9), budget=Budget(), clock=clock)
+    lost = landed(0, 0, None)
+    fault = Fault(type="ModelConnectionError", message="cannot connect\x1b")
+    lost = attrs.evolve(lost, record=attrs.evolve(lost.record, fault=fault))
+    with open_progress(stream, tally, clock) as view:
+        for event in (BASELINE, lost, attrs.evolve(lost, example=1), Warned(kind="failures", message="2 of 2")):
+            view.feed(event)
+        clock.now += 10
+        view.tick()
+    first, line = stream.getvalue().splitlines()
+    assert rf"0:00 · rollouts fail: {str(fault)[:-1]}\x1b (1 so far)" == first
+    assert " · 2 failed · baseline –" in line
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("finished", None),
+        ("cancelled", None),
+        ("stopped: why", None),
+        ("budget: max_requests", None),
+        ("budget: max_seconds", "ended: budget: max_seconds"),
+    ],
+)
+def test_the_end_is_told_once(clock: Clock, reason: str, told: str | None) -> None:
+    """After the test nobody is told that the search ended, nor again of a cap, a signal or an error."""
+    tally = Tally(val=range(1), budget=Budget(), clock=clock)
+    tally.feed(Told(step="a", needed=3, cap="max_requests"))
+    assert told == tally.feed(RunEnded(stop_reason=reason))
 
 
 def test_test_rows_are_none_of_the_search(clock: Clock) -> None:
@@ -191,7 +228,7 @@ def test_the_search_ends_before_the_time_does(clock: Clock) -> None:
 
 
 def test_plain_lines_are_few(clock: Clock) -> None:
-    """Off a terminal: one line in five seconds at most, milestones at once, nothing after the end (scenario 66)."""
+    """Off a terminal: one line in ten seconds at most, milestones at once, nothing after the end (scenario 66)."""
     stream = io.StringIO()
     with open_progress(stream, Tally(val=range(2), budget=Budget(max_metric_calls=100), clock=clock), clock) as view:
         view.feed(BASELINE)
@@ -207,12 +244,9 @@ def test_plain_lines_are_few(clock: Clock) -> None:
     view.feed(Warned(kind="late", message="too late"))
     assert [
         "0:01 · baseline 0.250 on 2 validation rows",
-        "0:05 · 10/100 rollouts · 10 requests · 1,000 tokens · $0.0100 · baseline 0.250 · best 0.250 (candidate 0 of 1)"
-        " · 2.0/s · about 0:45 left",
         "0:10 · 20/100 rollouts · 20 requests · 2,000 tokens · $0.0200 · baseline 0.250 · best 0.250 (candidate 0 of 1)"
         " · 2.0/s · about 0:40 left",
         "0:12 · the budget is used up: max_metric_calls",
-        "0:12 · search ended: budget: max_metric_calls",
     ] == stream.getvalue().splitlines()
 
 

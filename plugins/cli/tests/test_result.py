@@ -164,7 +164,7 @@ def test_the_words() -> None:
         "unknown price · 4:14",
         "              proposer: 3 requests · 5,000 tokens in, 400 out · 3 requests of unknown price",
         "              task: 900 requests · 90,000 tokens in, 1,800 out · $0.1000",
-        "  bootstrap   0.250 → 0.575 in 0 candidates, 900 rollouts; finished",
+        "  bootstrap   0.250 → 0.575 in 0 new candidates beside the baseline, 900 rollouts; finished",
         "              n",
         r"  stopped     interrupted\x1b[2J; `burnish resume runs/wordnet` goes on with it, and pays nothing twice",
         "  files       runs/wordnet; `burnish show runs/wordnet --prompt` prints the winner",
@@ -186,7 +186,8 @@ def test_failures_are_told() -> None:
     baseline = attrs.evolve(RESULT, changes=(), failures=FailureTable(test=ALL, test_baseline=ALL))
     first, *rest = in_words(baseline)
     assert r"wordnet: every rollout failed: RuntimeError: \x1b (first in test row 0)" == first
-    assert r"  failures    20 of 20 test rollouts, most often RuntimeError: \x1b (first in test row 0)" in rest
+    assert "  failures    20 of 20 test rollouts, most often by this cause" in rest
+    assert 1 == "\n".join([first, *rest]).count("RuntimeError")
     assert "failed" == baseline.outcome
     winner = attrs.evolve(RESULT, failures=FailureTable(test=SOME, test_baseline=ALL, search=SOME))
     line = r"1 of 20 test rollouts (20 of the baseline), most often RuntimeError: \x1b (first in test row 3)"
@@ -203,6 +204,30 @@ def test_nothing_scored_is_no_verdict() -> None:
     first, *rest = in_words(stopped)
     assert "wordnet: stopped before the program as it is was scored on all validation rows" == first
     assert [] == [line for line in rest if "validation" in line]
+
+
+def test_what_was_never_compared_is_no_loser() -> None:
+    """A run that was cut before a candidate was scored does not say that none beat the baseline, nor does its JSON."""
+    cut = attrs.evolve(RESULT, changes=(), test=None, finished=False, stop_reason="cancelled")
+    cases = {
+        "stopped before any candidate was scored on all validation rows": attrs.evolve(cut, scored_candidates=0),
+        "stopped: no candidate of 3 has beaten the baseline so far": attrs.evolve(cut, scored_candidates=3),
+        "no improvement: the search came to no candidate that could be compared": attrs.evolve(
+            cut, scored_candidates=0, finished=True
+        ),
+    }
+    assert [f"wordnet: {words}" for words in cases] == [next(iter(in_words(result))) for result in cases.values()]
+    assert ["not tested", "no improvement", "no improvement"] == [result.outcome for result in cases.values()]
+
+
+def test_rows_that_may_have_been_seen_show_nothing() -> None:
+    """Where a candidate's file does not say what it was found on, no test row is called untouched."""
+    assert RESULT.test is not None
+    unsure = attrs.evolve(RESULT, test=attrs.evolve(RESULT.test, untouched=False))
+    assert "not tested" == unsure.outcome
+    assert "wordnet: not tested: nobody knows whether the test rows are new to the candidate" in next(
+        iter(in_words(unsure))
+    )
 
 
 def test_what_a_cap_left_unscored_is_no_comparison() -> None:

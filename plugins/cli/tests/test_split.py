@@ -116,7 +116,7 @@ def test_files_of_their_own(tmp_path: Path) -> None:
         ({"train": 0.5, "val": 15}, "has 20 different rows; train 0.5 + val 15 need 25"),
         ({"train": 0.01, "val": 5}, "train would get none"),
         ({"train": 5, "id": "a"}, "rows.jsonl:4: the id 'a' (`a`) stands in line 1 too"),
-        ({"train": 5, "inputs": {"q": "Q"}}, "has no column `Q`; it has: `id`, `q`, `a`, `extra`"),
+        ({"train": 5, "inputs": {"q": "Q"}}, "has no column `Q`; did you mean `q`? It has: `id`, `q`, `a`, `extra`"),
         ({"train": 5, "stratify": "kind"}, "has no column `kind`"),
         ({"train": 5, "labels": {"a": "extra"}}, "rows.jsonl:1: has no field `extra`; this row has: `id`, `q`, `a`"),
         ({"train": 5, "labels": {"a": "extras"}}, "did you mean `extra`?"),

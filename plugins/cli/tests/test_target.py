@@ -149,12 +149,12 @@ def test_a_plan_asks_the_target(place: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("times = 2", 'times = "2"', "burnish.toml: target `echo`.times: expected a whole number, got text '2'"),
-        ("times = 2", "time = 2", "burnish.toml: target `echo`.time: is not a known option; did you mean `times`?"),
-        ('reply = "x"', "", "burnish.toml: target `echo`.reply: is missing"),
+        ("times = 2", 'times = "2"', "burnish.toml:12: program.times: expected a whole number, got text '2'"),
+        ("times = 2", "time = 2", "burnish.toml:12: program.time: is not a known option; did you mean `times`?"),
+        ('reply = "x"', "", "burnish.toml:9: program.reply: is missing"),
         ("times = 2", "times = 0", "times: must be at least 1"),
         ('use = "echo"', 'use = "ecko"', "no target named `ecko` is installed; did you mean `echo`?"),
-        ('use = "echo"', 'use = "programs"', "burnish.toml: target `programs`.reply: is not a known option"),
+        ('use = "echo"', 'use = "programs"', "burnish.toml:11: program.reply: is not a known option"),
     ],
 )
 def test_wrong_options_of_a_target(
@@ -175,7 +175,7 @@ def test_wrong_options_of_a_target(
         ('prompt = "p.md"', "p.md: the prompt has no placeholder"),
         ('use = "their_echo:Echo"', "program.use: `their_echo:Echo` is neither an object of burnish nor"),
         ('use = "their_echo:looks"', "program.use: `their_echo:looks` is no burnish program but of the type `Looks`"),
-        ('use = "programs"\ncot = 1\nsignature = "q -> a"', "target `programs`.cot: expected true or false"),
+        ('use = "programs"\ncot = 1\nsignature = "q -> a"', "program.cot: expected true or false"),
     ],
 )
 def test_what_is_wrong_with_a_short_form_is_told_where_it_stands(

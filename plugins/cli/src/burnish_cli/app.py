@@ -131,7 +131,8 @@ def tune(
     data
         The rows: JSONL or CSV.
     metric
-        Name of a metric, or `module:attribute`.
+        Name of a metric, or `module:attribute`: a function `(row, prediction)` marked with `@burnish.exposed`, in a
+        module that is installed or stands in the working directory.
     model
         Name of a model plugin, with the model's id behind a slash: `openai/gpt-5-mini`. None: the only one installed,
         or the only one that needs no options.
@@ -237,7 +238,7 @@ def show(run: Path, *, prompt: bool = False, json_: Json = False) -> int:
     Parameters
     ----------
     run
-        The run's directory, or its `result.json`.
+        The run's directory, or its `result.json`; of a directory of runs (`runs`) each is told in a line.
     prompt
         Print the winner's texts and demos instead.
     json_

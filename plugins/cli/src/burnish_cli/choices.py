@@ -18,11 +18,19 @@ def impossible_labels(target: Target, splits: Splits) -> Iterator[str]:
             yield _told(name, choices, strange)
 
 
-def _choices(program: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Give the outputs with choices of a signature's, a prompt's or a file's program; of others nobody knows them."""
+def outputs_of(target: Target) -> tuple[str, ...] | None:
+    """Name the outputs of a signature's, a prompt's or a file's program; None for others, of which nobody knows."""
+    names = [getattr(field, "name", None) for field in _outputs(getattr(target, "program", target))]
+    return tuple(name for name in names if isinstance(name, str)) or None
+
+
+def _outputs(program: Any) -> list[Any]:
     signature = getattr(program, "signature", None) or getattr(program, "sig", None)
-    outputs = getattr(signature, "outputs", None) or [getattr(program, "output", None)]
-    for field in outputs:
+    return list(getattr(signature, "outputs", None) or [getattr(program, "output", None)])
+
+
+def _choices(program: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    for field in _outputs(program):
         values = getattr(getattr(field, "type", None), "values", None)
         if isinstance(values, tuple):
             yield field.name, values

@@ -12,15 +12,16 @@ import attrs
 
 from burnish import PluginInfo, PluginManager
 from burnish.abc import KINDS
+from burnish.errors import StoreError
 from burnish_cli import text, winner
 from burnish_cli.exits import Exit
 from burnish_cli.output import print_json, print_lines
 from burnish_cli.result import read_result, to_json
-from burnish_cli.words import in_words
+from burnish_cli.words import in_words, verdict
 
 
 def show_run(run: Path, *, prompt: bool, as_json: bool) -> Exit:
-    """Print a run's result, or its winner's texts, in words or as JSON.
+    """Print a run's result, or its winner's texts, in words or as JSON; of a directory of runs what each came to.
 
     Raises `StoreError` where the run, or what is asked of it, is not there.
     """
@@ -28,13 +29,28 @@ def show_run(run: Path, *, prompt: bool, as_json: bool) -> Exit:
     if prompt:
         _print(winner.winner_in_words(directory), winner.winner_to_json(directory) if as_json else None)
         return Exit.FINISHED
-    path = directory / "result.json" if run.is_dir() else run
+    path = directory / winner.RESULT if run.is_dir() else run
     if not path.exists() and not as_json:
-        print_lines(list(winner.unfinished(directory)), sys.stdout)
+        inside = [] if (directory / winner.EVENTS).exists() else winner.runs_in(directory)
+        print_lines(_listed(inside) if inside else list(winner.unfinished(directory)), sys.stdout)
         return Exit.FINISHED
     result = read_result(path)
+    if run.is_dir():  # where it is now, not where it was made
+        result = attrs.evolve(result, run_dir=str(run))
     _print(in_words(result), to_json(result) if as_json else None)
     return Exit.FINISHED
+
+
+def _listed(runs: Sequence[Path]) -> list[str]:
+    """Say of each run what it came to, in a line."""
+    return [_in_short(run) for run in runs]
+
+
+def _in_short(run: Path) -> str:
+    try:
+        return f"{text.safe(str(run))}: {verdict(read_result(run / winner.RESULT))}"
+    except StoreError:
+        return f"{text.safe(str(run))}: no {winner.RESULT} that can be read"
 
 
 def _print(lines: Iterable[str], form: Mapping[str, Any] | None) -> None:

@@ -63,6 +63,8 @@ class DataConfig:
     """Of the split alone, so that another `seed` repeats the search on the same rows."""
     duplicates: Literal["drop", "refuse"] = "drop"
     """What happens to a row with the same inputs and labels as another one: it would leak between the splits."""
+    unseen_by: str | None = None
+    """Path of a `best.json`: test rows that it was found on are left out. What `burnish evaluate` sets."""
     format: Literal["jsonl", "csv"] | None = None
     """None: by the file's ending."""
     delimiter: str | None = None

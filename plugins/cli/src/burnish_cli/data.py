@@ -24,11 +24,19 @@ LONGEST_HEADER = 65_536
 
 
 class DataFileError(ConfigError):
-    """A file cannot be used; `file` and `line` say where."""
+    """A file cannot be used; `file` and `line` say where, `what` says why."""
 
     def __init__(self, file: Path | str, what: str, line: int | None = None) -> None:
-        self.file, self.line = str(file), line
+        self.file, self.what, self.line = str(file), what, line
         super().__init__(f"{file}: {what}" if line is None else f"{file}:{line}: {what}")
+
+
+class MissingColumnsError(DataFileError):
+    """A file lacks columns; `missing` says so of each by itself."""
+
+    def __init__(self, file: Path | str, missing: Mapping[str, str]) -> None:
+        self.missing = {column: f"{file} {what}" for column, what in missing.items()}
+        super().__init__(file, "; ".join(missing.values()))
 
 
 @attrs.frozen(kw_only=True)
@@ -219,19 +227,35 @@ def _delimiter(path: Path, text: str) -> str:
 # --- columns -----------------------------------------------------------------------------------------------------
 
 
-def missing_column(table: Table, column: str) -> DataFileError:
-    """Say that a file does not have a column, and which ones it has."""
-    near = difflib.get_close_matches(column, table.columns, n=1)
-    hint = f"did you mean `{near[0]}`? It" if near else "it"
+def missing_column(table: Table, *columns: str) -> MissingColumnsError:
+    """Say which columns a file does not have, and which ones it has."""
+    return MissingColumnsError(table.file, {column: _no_column(table, column) for column in columns})
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Give the name that may have been meant; capitals play no part."""
+    folded = {one.casefold(): one for one in known}
+    found = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return folded[found[0]] if found else None
+
+
+def _no_column(table: Table, column: str) -> str:
+    near = nearest(column, table.columns)
+    hint = "it" if near is None else f"did you mean `{near}`? It"
     have = ", ".join(f"`{name}`" for name in table.columns)
-    return DataFileError(table.file, f"has no column `{column}`; {hint} has: {have}")
+    return f"has no column `{column}`; {hint} has: {have}"
 
 
 def require_columns(table: Table, columns: Iterable[str]) -> None:
-    """Check that every row has these columns. Raises `DataFileError` at the first row without one."""
+    """Check that every row has these columns.
+
+    Raises `MissingColumnsError`, or `DataFileError` at the first row without one.
+    """
+    columns = list(columns)
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise missing_column(table, *missing)
     for column in columns:
-        if column not in table.columns:
-            raise missing_column(table, column)
         for record in table.records:
             if column not in record.values:
                 have = ", ".join(f"`{name}`" for name in record.values)

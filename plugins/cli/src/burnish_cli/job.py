@@ -13,12 +13,15 @@ import attrs
 
 from burnish import Candidate, Environment, Parameter, PluginManager, Resume, Use
 from burnish.abc import Metering, Strategy
-from burnish.errors import StoreError, UsageError
+from burnish.errors import PluginError, PluginNotFoundError, StoreError, UsageError
 from burnish_cli.config import Component, Config, is_name
-from burnish_cli.program import look_at, target_of
+from burnish_cli.faults import Faults
+from burnish_cli.meeting import compares_a_field, metric_faults, model_faults
+from burnish_cli.program import Looks, look_at, target_of
 from burnish_cli.references import load_reference, look_beside
 from burnish_cli.result import Command
 from burnish_cli.split import Splits, load_splits
+from burnish_cli.structure import dotted
 
 SHARED_CACHE = "runs/cache.db"
 """Beside the run directories, from the configuration's directory."""
@@ -63,14 +66,34 @@ def prepare(
     """Read the rows, look at the program, and check that each named plugin is there.
 
     `strategies` take the place of the configured ones. Imports each `module:attribute`. Raises configuration and plugin
-    errors.
+    errors: all that is wrong at once.
     """
     plugins, env = PluginManager(variables=os.environ), Environment(base_dir=config.base_dir, variables=os.environ)
-    parts = _Parts(plugins, config.base_dir, file)
-    splits = load_splits(config)
+    faults = Faults(file, config.data)
+    parts = _Parts(plugins, config.base_dir, faults)
     look_beside(config.base_dir)
-    program: Use = parts.get("target", target_of(config), "program")
-    looks = look_at(program, config, plugins, env, splits)
+    splits: Splits | None = None
+    looks: Looks | None = None
+    program: Any = None
+    with faults.at("data"):
+        splits = load_splits(config)
+    with faults.at("program"):
+        target = target_of(config)
+        program = parts.get("target", target, "program")
+        if program is not None:
+            looks = look_at(program, config, plugins, env, splits)
+            faults.add(model_faults(config, target, looks.parameters, parts.value("metric", config.metric)))
+    metric = parts.get("metric", config.metric, "metric")
+    value = parts.value("metric", config.metric)
+    if compares_a_field(value):
+        faults.add(metric_faults(config, value, None if looks is None else looks.outputs, splits))
+    searching = parts.all("strategy", config.strategy) if strategies is None else strategies
+    models = {role: parts.get("model", c, "models", role) for role, c in config.models.items()}
+    others = {kind: parts.maybe(kind, getattr(config, kind)) for kind in ("meter", "executor")}
+    cache, sinks = parts.cache(config.cache), parts.all("sink", config.sink)
+    faults.raise_all()
+    assert splits is not None
+    assert looks is not None
     return Job(
         config=config,
         file=file,
@@ -78,16 +101,15 @@ def prepare(
         program=program,
         parameters=looks.parameters,
         metering=looks.metering,
-        metric=parts.get("metric", config.metric, "metric"),
-        strategies=parts.all("strategy", config.strategy) if strategies is None else strategies,
-        models={role: parts.get("model", c, f"models.{role}") for role, c in config.models.items()},
-        cache=parts.cache(config.cache),
-        meter=parts.maybe("meter", config.meter),
-        executor=parts.maybe("executor", config.executor),
-        sinks=parts.all("sink", config.sink),
+        metric=metric,
+        strategies=searching,
+        models=models,
+        cache=cache,
+        sinks=sinks,
         run_dir=run_dir,
         plugins=plugins,
         env=env,
+        **others,
     )
 
 
@@ -95,16 +117,35 @@ def prepare(
 class _Parts:
     plugins: PluginManager
     base_dir: Path
-    file: str | None
+    faults: Faults
 
-    def get(self, kind: str, component: Component, where: str) -> Any:
-        """Give an object, or a plugin by name that is known to be there and to take these options."""
-        if component.is_reference:
-            if component.options:
-                raise UsageError(f"{where}: `{component.use}` is an object and takes no options here")
-            return load_reference(component.use, self.base_dir, where=where)
-        self.plugins.options(kind, component.use, component.options, file=self.file)
-        return Use(component.use, **component.options)
+    def get(self, kind: str, component: Component, *where: str | int) -> Any:
+        """Give an object, or a plugin by name that is known to be there and to take these options; None for neither."""
+        with self.faults.at(*where):
+            if component.is_reference:
+                if component.options:
+                    raise UsageError(f"`{component.use}` is an object and takes no options here")
+                return load_reference(component.use, self.base_dir, where=dotted(where))
+            try:
+                self.plugins.options(kind, component.use, component.options)
+            except PluginNotFoundError as error:
+                raise PluginNotFoundError(f"{error}{self._own(component.use)}") from None
+            return Use(component.use, **component.options)
+        return None
+
+    def value(self, kind: str, component: Component) -> Any:
+        """Give a plugin's options as its own class; None for an object, and for what `get` takes to be a fault."""
+        with suppress(UsageError, PluginError):
+            return None if component.is_reference else self.plugins.options(kind, component.use, component.options)
+        return None
+
+    def _own(self, use: str) -> str:
+        """Say how an object of one's own is named, where that seems to be meant."""
+        module, _, attribute = use.rpartition(".")
+        if module:
+            return f". An object of your own is named `module:attribute`: `{module}:{attribute}`"
+        beside = (self.base_dir / f"{use}.py").exists()
+        return f". An object of {use}.py is named `module:attribute`: `{use}:...`" if beside else ""
 
     def maybe(self, kind: str, component: Component | None) -> Any:
         """Give it where there is one."""
@@ -112,7 +153,7 @@ class _Parts:
 
     def all(self, kind: str, components: Sequence[Component]) -> tuple[Any, ...]:
         """Give each of a list."""
-        return tuple(self.get(kind, c, f"{kind} #{number}") for number, c in enumerate(components, start=1))
+        return tuple(self.get(kind, c, kind, number) for number, c in enumerate(components))
 
     def cache(self, component: Component | None) -> Any:
         """Without a word a file that all runs of the directory share, so that nothing is paid twice."""
@@ -147,6 +188,7 @@ def new_dir(base_dir: Path, name: str) -> Iterator[Path]:
 
     Raises `StoreError` where it cannot be made.
     """
+    made = not runs_dir(base_dir).exists()
     for path in _dirs(base_dir, name):
         try:
             path.mkdir(parents=True)
@@ -160,6 +202,8 @@ def new_dir(base_dir: Path, name: str) -> Iterator[Path]:
         finally:
             with suppress(OSError):
                 path.rmdir()
+                if made:
+                    path.parent.rmdir()
         return
 
 

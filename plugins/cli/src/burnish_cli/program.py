@@ -12,9 +12,10 @@ import trio
 from burnish import Environment, Parameter, PluginManager, Use, as_target
 from burnish.abc import Metering, Target
 from burnish.errors import UsageError
-from burnish_cli.choices import impossible_labels
+from burnish_cli.choices import impossible_labels, outputs_of
 from burnish_cli.config import Component, Config, ProgramConfig
 from burnish_cli.data import DataFileError, read_text
+from burnish_cli.faults import KeyFaultError
 from burnish_cli.references import BadReferenceError, find_reference
 from burnish_cli.split import Splits
 
@@ -43,38 +44,31 @@ class Looks:
 
     parameters: Mapping[str, Parameter]
     metering: Metering
+    outputs: tuple[str, ...] | None
+    """Their names; None where the program does not say."""
     notes: tuple[str, ...]
 
 
-def look_at(program: Use, config: Config, plugins: PluginManager, env: Environment, splits: Splits) -> Looks:
+def look_at(program: Use, config: Config, plugins: PluginManager, env: Environment, splits: Splits | None) -> Looks:
     """Open the program to learn what is to be known of it, and close it again: a run opens its own.
 
     Raises what opening it raises, naming file or key where the configuration's short forms are to blame.
     """
     with _blamed(config):
-        looks = trio.run(_look, program, plugins, env, splits)
-    _check_models(config, program, looks.parameters)
-    return looks
+        return trio.run(_look, program, plugins, env, splits)
 
 
-async def _look(program: Use, plugins: PluginManager, env: Environment, splits: Splits) -> Looks:
+async def _look(program: Use, plugins: PluginManager, env: Environment, splits: Splits | None) -> Looks:
     async with plugins.open("target", program.name, program.options, env) as opened:
         # Whether it is a target is not asked of what looks like one: that would ask for its fingerprint, and so import
         # what a program file names.
         target: Target = opened if hasattr(type(opened), "parameters") else as_target(opened)
-        notes = tuple(impossible_labels(target, splits))
-        return Looks(parameters=dict(target.parameters()), metering=target.metering, notes=notes)
-
-
-def _check_models(config: Config, program: Use, parameters: Mapping[str, Parameter]) -> None:
-    """Refuse a program file that names a model which there is no table for: the task's would answer without a word."""
-    if program.name != "programs" or "program" not in program.options:
-        return
-    named = dict.fromkeys(name for parameter in parameters.values() for name in parameter.values.get("model", ()))
-    missing = [str(name) for name in named if name not in config.models]
-    if missing:
-        listed, tables = ", ".join(f"`{n}`" for n in missing), ", ".join(f"`[models.{n}]`" for n in missing)
-        raise UsageError(f"models: {program.options['program']} names {listed}; say with {tables} which that is")
+        return Looks(
+            parameters=dict(target.parameters()),
+            metering=target.metering,
+            outputs=outputs_of(target),
+            notes=() if splits is None else tuple(impossible_labels(target, splits)),
+        )
 
 
 @contextmanager
@@ -85,7 +79,8 @@ def _blamed(config: Config) -> Iterator[None]:
         yield
     except UsageError as error:
         if isinstance(program, ProgramConfig) and program.prompt is not None:
-            raise DataFileError(config.resolve(program.prompt), str(error)) from None
+            file = config.resolve(program.prompt)
+            raise DataFileError(file, str(error).removeprefix(f"{file}: ")) from None
         if isinstance(program, ProgramConfig) and program.use is not None:
             raise BadReferenceError("program.use", program.use, str(error)) from error.__cause__
         raise
@@ -94,5 +89,6 @@ def _blamed(config: Config) -> Iterator[None]:
 def _only_label(config: Config) -> str:
     labels = list(config.data.labels)
     if len(labels) != 1:
-        raise UsageError(f"program.output: say which field the reply is; `data.labels` names {len(labels)} of them")
+        what = f"say which field the reply is; `data.labels` names {len(labels)} of them"
+        raise KeyFaultError(("program", "output"), what)
     return labels[0]

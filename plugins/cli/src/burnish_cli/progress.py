@@ -16,7 +16,7 @@ from burnish_cli.tally import Figures, Tally
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-PLAIN_EVERY = 5.0
+PLAIN_EVERY = 10.0
 """Seconds between two plain lines; milestones come at once."""
 LIVE_EVERY = 0.25
 
@@ -56,7 +56,8 @@ def summary(figures: Figures) -> str:
 
 
 def _scores(figures: Figures) -> list[str]:
-    parts = [f"baseline {text.score(figures.baseline)}"]
+    parts = [f"{figures.failed:,} failed"] if figures.failed else []
+    parts.append(f"baseline {text.score(figures.baseline)}")
     if figures.best is not None:
         parts.append(f"best {text.score(figures.best)} (candidate {figures.best_candidate} of {figures.candidates})")
     return parts

@@ -14,10 +14,10 @@ KINDS = (abc.Target, abc.Metric, abc.Strategy, abc.Model, abc.Cache, abc.Meter, 
 
 
 class BadReferenceError(ConfigError):
-    """A `module:attribute` cannot be used; `where` is the key that names it, `reference` the text."""
+    """A `module:attribute` cannot be used; `where` is the key that names it, `reference` the text, `why` the fault."""
 
     def __init__(self, where: str, reference: str, why: str) -> None:
-        self.where, self.reference = where, reference
+        self.where, self.reference, self.why = where, reference, why
         super().__init__(f"{where}: {why}")
 
 

@@ -56,9 +56,13 @@ class Comparison:
     """Rows where the winner scored higher."""
     losses: int = 0
     looks: int = 1
-    """How often a run has scored these test rows: each look makes the interval less trustworthy."""
+    """How often a run has scored some of these test rows: each look makes the interval less trustworthy."""
     fingerprint: str = ""
     """Of the test rows' content: the same rows, the same text."""
+    digests: str = ""
+    """`burnish.row_digests` of the test rows, with blanks between: by them a later run knows a row again."""
+    untouched: bool = True
+    """False where nobody knows whether the search that found the candidate has used these rows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -167,6 +171,8 @@ class ResultFile:
     failures: FailureTable = FailureTable()
     partly: tuple[PartlyScored, ...] = ()
     """Where a cap ended the search: the program as it is, then who has the most scores."""
+    scored_candidates: int | None = None
+    """Candidates beside the program as it is that were scored on all validation rows; None: it was not counted."""
 
     @property
     def all_failed(self) -> FailureSummary | None:
@@ -182,8 +188,9 @@ class ResultFile:
         if self.all_failed:
             return "failed"
         if not self.changes:
-            return "no improvement"
-        if self.test is None or self.test.interval is None:
+            cut = not self.finished or self.partly
+            return "not tested" if cut and self.scored_candidates == 0 else "no improvement"
+        if self.test is None or self.test.interval is None or not self.test.untouched:
             return "not tested"
         return "improved" if self.test.interval[0] > 0 else "no improvement"
 

@@ -16,7 +16,7 @@ from typing import TextIO, TypeAlias
 import attrs
 import trio
 
-from burnish import Candidate, Result, RunHandle, TestResult, aoptimize, save
+from burnish import Candidate, Result, RunHandle, TestResult, aoptimize, load, row_digests, save
 from burnish.errors import BurnishError, RunStoppedError, StoreError, first_line
 from burnish_cli import text
 from burnish_cli.exits import Exit
@@ -37,7 +37,7 @@ from burnish_cli.result import (
     write_result,
 )
 from burnish_cli.signals import Halt, Heed, heeded
-from burnish_cli.split import Row, fingerprint
+from burnish_cli.split import Splits, fingerprint
 from burnish_cli.tally import Tally
 from burnish_cli.winner import BEST
 from burnish_cli.words import going_on, next_step
@@ -89,6 +89,7 @@ def _write(job: Job, result: Result, tally: Tally, notes: Notes, error: BurnishE
     summary = summarize(job, result, tally, notes.lines)
     faults, best = [] if error is None else [str(error)], job.run_dir / BEST
     try:
+        _pass_on(job, best)
         write_result(summary, job.run_dir / "result.json")
     except StoreError as fault:
         faults.append(str(fault))
@@ -99,6 +100,13 @@ def _write(job: Job, result: Result, tally: Tally, notes: Notes, error: BurnishE
     raise UnsavedError(told, summary=summary, candidate=result.candidate) from error
 
 
+def _pass_on(job: Job, best: Path) -> None:
+    """Have an evaluation's `best.json` say what the candidate's own says: it was found on other rows than these."""
+    if job.config.data.unseen_by is not None and best.is_file():
+        given = load(job.config.resolve(job.config.data.unseen_by))
+        save(best, given.candidate, job.parameters, seen=given.seen, **given.scores)
+
+
 def _rescue(job: Job, tally: Tally, view: Progress, hung: str) -> None:
     """Write the best so far of a run that does not end."""
     parts, best = [f"{hung} did not return"], job.run_dir / BEST
@@ -106,7 +114,8 @@ def _rescue(job: Job, tally: Tally, view: Progress, hung: str) -> None:
     if found is not None and not best.is_file():
         scores = tally.figures()
         with contextlib.suppress(Exception):  # the process ends whatever this does
-            save(best, found, job.parameters, validation=scores.best, baseline=scores.baseline)
+            seen = row_digests([*job.splits.values("val"), *job.splits.values("train")])
+            save(best, found, job.parameters, seen=seen, validation=scores.best, baseline=scores.baseline)
     view.close()
     if best.is_file():
         parts.append(f"the best so far is in {best}")
@@ -224,6 +233,7 @@ def summarize(job: Job, result: Result, tally: Tally, notes: Sequence[str] = ())
         found.add(warning)
     if result.test is not None and not result.test.complete:
         found.add("the budget ended the test before its last row")
+    found.add(_could_stop(job, result))
     return ResultFile(
         name=job.run_dir.name,
         command=job.command,
@@ -234,18 +244,32 @@ def summarize(job: Job, result: Result, tally: Tally, notes: Sequence[str] = ())
         rows=Rows(**sizes),
         validation=Scores(baseline=result.baseline, winner=result.best),
         spend=summarize_spend(result.spend),
-        test=None if result.test is None else compare(result.test, job.splits.test, job.run_dir),
+        test=None if result.test is None else compare(result.test, job.splits, job.run_dir),
         strategies=tuple(summarize_report(report) for report in result.reports),
         changes=summarize_candidate(result.candidate),
         notes=tuple(line for line in found.lines if line not in told),
         failures=table,
         partly=tally.partly() if result.stop_reason.startswith("budget: ") else (),
+        scored_candidates=tally.scored(),
     )
 
 
-def compare(test: TestResult, rows: Sequence[Row], run_dir: Path) -> Comparison:
-    """Give the test's figures, with how often runs beside this one have looked at the same rows."""
-    rows_print = fingerprint([*sorted(row.content for row in rows)])
+def _could_stop(job: Job, result: Result) -> str | None:
+    """Say how a search is told to stop at a score, where it reached the highest that burnish's metrics give."""
+    if job.command != "run" or result.best != 1.0:
+        return None
+    for strategy in job.config.strategy:
+        with contextlib.suppress(BurnishError):
+            options = None if strategy.is_reference else job.plugins.options("strategy", strategy.use, strategy.options)
+            if getattr(options, "stop_at_score", 0) is None:
+                return "the validation rows have the score 1.000: with `stop_at_score = 1.0` the search ends there"
+    return None
+
+
+def compare(test: TestResult, splits: Splits, run_dir: Path) -> Comparison:
+    """Give the test's figures, with how often runs beside this one have looked at some of the same rows."""
+    rows_print = fingerprint([*sorted(row.content for row in splits.test)])
+    digests = row_digests(splits.values("test"))
     pairs = [
         (before, after)
         for before, after in zip(test.baseline_scores, test.winner_scores, strict=True)
@@ -256,8 +280,10 @@ def compare(test: TestResult, rows: Sequence[Row], run_dir: Path) -> Comparison:
         compared=len(pairs),
         wins=sum(after > before for before, after in pairs),
         losses=sum(after < before for before, after in pairs),
-        looks=1 + earlier_looks(rows_print, run_dir),
+        looks=1 + earlier_looks(digests, run_dir),
         fingerprint=rows_print,
+        digests=" ".join(digests),
+        untouched=splits.untouched,
     )
     found = test.comparison
     if found is None:
@@ -271,11 +297,11 @@ def compare(test: TestResult, rows: Sequence[Row], run_dir: Path) -> Comparison:
     )
 
 
-def earlier_looks(rows_print: str, run_dir: Path) -> int:
-    """Count the runs beside this one whose result tells of the same test rows."""
+def earlier_looks(digests: Sequence[str], run_dir: Path) -> int:
+    """Count the runs beside this one whose result tells of some of these test rows."""
     looks = 0
     for path in run_dir.parent.glob("*/result.json"):
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
             form = json.loads(path.read_text(encoding="utf-8"))
-            looks += path.parent != run_dir and form["test"]["fingerprint"] == rows_print
+            looks += path.parent != run_dir and not set(digests).isdisjoint(form["test"]["digests"].split())
     return looks

@@ -12,11 +12,14 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import attrs
 
+from burnish import load, row_digests
 from burnish.abc import Json
+from burnish.errors import UsageError
 from burnish_cli.config import SPLITS, Config, DataConfig
 from burnish_cli.data import DataFileError, Record, Table, read_table, require_columns
 
@@ -55,6 +58,8 @@ class Splits:
     test: tuple[Row, ...]
     notes: tuple[str, ...] = ()
     """What a user should know: rows left out, contradictions, empty labels."""
+    untouched: bool = True
+    """False where nobody knows whether a search has used some of the test rows."""
 
     def values(self, name: SplitName) -> list[dict[str, Json]]:
         """Give the rows of a split as mappings, the way `burnish.optimize` takes them."""
@@ -78,7 +83,8 @@ def load_splits(config: Config) -> Splits:
     if data.path is not None:
         shared = _left_out(chosen, files["path"], notes)
         chosen |= divide(shared, data, where=str(config.resolve(data.path)))
-    return _finish(chosen, data, notes)
+    splits = _finish(chosen, data, notes)
+    return splits if data.unseen_by is None else _unseen(splits, config.resolve(data.unseen_by))
 
 
 # --- rows --------------------------------------------------------------------------------------------------------
@@ -233,6 +239,23 @@ def _finish(chosen: Mapping[str, Sequence[Row]], data: DataConfig, notes: list[s
         raise DataFileError(str(data.train if isinstance(data.train, str) else data.path), "leaves no row to train on")
     notes.extend(_empty_labels([row for rows in kept.values() for row in rows], data))
     return Splits(train=kept["train"], val=kept["val"], test=kept["test"], notes=tuple(notes))
+
+
+def _unseen(splits: Splits, best: Path) -> Splits:
+    """Leave out test rows that the search has used which found a candidate."""
+    seen = load(best).seen
+    if seen is None:
+        note = f"{best} does not say which rows it was found on, so the test rows may be some of them"
+        return attrs.evolve(splits, notes=(*splits.notes, note), untouched=False)
+    used = [row for row, digest in zip(splits.test, row_digests(splits.values("test")), strict=True) if digest in seen]
+    if not used:
+        return splits
+    if len(used) == len(splits.test):
+        what = f"{best} was found on every one of the {len(used)} test rows, so they say nothing of new ones"
+        raise UsageError(f"{what}; give rows of their own as `data.test`")
+    note = f"{len(used)} of {len(splits.test)} test rows left out: the search that found {best} has used them"
+    kept = tuple(row for row in splits.test if row not in used)
+    return attrs.evolve(splits, test=kept, notes=(*splits.notes, note))
 
 
 def _empty_labels(rows: Sequence[Row], data: DataConfig) -> list[str]:

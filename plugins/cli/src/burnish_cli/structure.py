@@ -17,18 +17,22 @@ from cattrs.gen import make_dict_structure_fn, override
 from burnish import Budget
 from burnish.errors import ConfigError
 from burnish_cli.config import Component, Config, DataConfig, EngineTable, Problem, ProgramConfig, problems
-from burnish_cli.data import read_text
+from burnish_cli.data import DataFileError, read_text
 
 KeyPath = tuple[str | int, ...]
+TUNE = "`burnish tune prompt.md --data rows.csv`"
 
 
 class ConfigFileError(ConfigError):
-    """A configuration file cannot be used; `problems` holds key path and text of each fault."""
+    """A configuration file cannot be used; `problems` holds key path and text of each fault.
 
-    def __init__(self, file: str, faults: Sequence[Problem], text: str = "") -> None:
+    `elsewhere` are faults of files that it names, which say where they are themselves.
+    """
+
+    def __init__(self, file: str, faults: Sequence[Problem], text: str = "", elsewhere: Sequence[str] = ()) -> None:
         self.file, self.problems = file, tuple(faults)
         found = sorted((*_where(file, path, text), dotted(path), what) for path, what in faults)
-        super().__init__("\n".join(": ".join(filter(None, parts)) for _, *parts in found))
+        super().__init__("\n".join([*(": ".join(filter(None, parts)) for _, *parts in found), *elsewhere]))
 
 
 class _Fault(ValueError):
@@ -51,7 +55,12 @@ def load_config(path: Path) -> Config:
 
     Raises `ConfigFileError` naming every fault of the file at once, and `DataFileError` where it cannot be read.
     """
-    text = read_text(path)
+    try:
+        text = read_text(path)
+    except DataFileError as error:
+        if path.exists():
+            raise
+        raise DataFileError(path, f"{error.what}; name another file, or tune a prompt without one: {TUNE}") from None
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
-from burnish import TEST_SHARE, Budget, Candidate, Spend
+from burnish import TEST_SHARE, Budget, Candidate, RolloutRecord, Spend
 from burnish.events import CandidateRegistered, Event, RolloutLanded, RunEnded, State, Told, Warned
 from burnish_cli import text
 from burnish_cli.result import PartlyScored
@@ -33,6 +33,8 @@ class Figures:
     """Rollouts a second, of late."""
     left: float | None = None
     """Seconds until the first cap is reached at the rate of late."""
+    failed: int = 0
+    """Rollouts without a score, whose model or network failed."""
 
     def against_caps(self) -> Iterator[str]:
         """Write each amount that is capped or worth knowing."""
@@ -101,6 +103,7 @@ class Tally:
         self._paused = -math.inf
         self._refused: set[str] = set()
         self._tests, self._test = 0, test
+        self._failed = 0
 
     def feed(self, event: Event) -> str | None:
         """Book an event; give a line where it is a milestone."""
@@ -108,22 +111,37 @@ class Tally:
         if isinstance(event, RolloutLanded):
             if event.source == "live":
                 self._live.append(self._clock())
-            if event.split == "test":
-                return self._tested()
-            return self._scored(event) if event.example in self._val else None
+            return " · ".join(filter(None, [self._failing(event.record), self._landing(event)])) or None
         if isinstance(event, CandidateRegistered):
             if self._baseline is None and event.candidate.is_empty:
                 self._baseline = event.index
         elif isinstance(event, Warned):
             self._paused = max(self._paused, self._clock() + (event.seconds or 0.0))
+            if event.kind == "failures":  # the first was shown when it came, and the result counts them
+                return None
             return f"warning: {text.safe(event.message)}"
         elif isinstance(event, Told) and event.cap is not None and event.cap not in self._refused:
             self._refused.add(event.cap)
             return f"the budget is used up: {text.safe(event.cap)}"
         elif isinstance(event, RunEnded):
-            stopped = event.stop_reason.startswith("stopped: ")  # the error itself follows, at the end
-            return "search stopped" if stopped else f"search ended: {text.safe(event.stop_reason)}"
+            # What ended it was said when it came, or follows in full as the error that it is.
+            reason = event.stop_reason
+            said = reason in ("finished", "cancelled") or reason.removeprefix("budget: ") in self._refused
+            return None if said or reason.startswith("stopped: ") else f"ended: {text.safe(reason)}"
         return None
+
+    def _landing(self, event: RolloutLanded) -> str | None:
+        if event.split == "test":
+            return self._tested()
+        return self._scored(event) if event.example in self._val else None
+
+    def _failing(self, record: RolloutRecord) -> str | None:
+        """Tell of the first rollout that nobody's prompt is to blame for: most often all others will fail too."""
+        if record.cut or record.status not in ("infrastructure_failed", "timed_out"):
+            return None
+        self._failed += 1
+        cause = str(record.fault or record.status)
+        return f"rollouts fail: {text.safe(cause, limit=300)} (1 so far)" if self._failed == 1 else None
 
     def _tested(self) -> str | None:
         self._tests += 1
@@ -163,6 +181,10 @@ class Tally:
         best = self._best
         return None if best is None or best == self._baseline else self._state.candidates[best]
 
+    def scored(self) -> int:
+        """Count the candidates beside the program as it is that were scored on all validation rows."""
+        return len(self._means.keys() - {self._baseline})
+
     def partly(self) -> tuple[PartlyScored, ...]:
         """Give the candidates without a score on some validation rows: the program as it is, then who has the most."""
         found = []
@@ -190,6 +212,7 @@ class Tally:
             candidates=len(self._state.candidates),
             rate=rate,
             left=self._left(elapsed, rate),
+            failed=self._failed,
         )
 
     def _left(self, elapsed: float, rate: float | None) -> float | None:

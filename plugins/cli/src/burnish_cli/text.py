@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
 import unicodedata
 from decimal import Decimal
+from pathlib import Path
 from typing import TextIO
 
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -34,6 +39,19 @@ def write_line(stream: TextIO, line: str) -> None:
     encoding = stream.encoding or "utf-8"
     stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
+
+
+def command(*words: str | Path) -> str:
+    """Write a call of `burnish` that works where the user is: `uv run` puts it on no PATH but its own.
+
+    Without its groups `uv run` would take the command away again, so it is told to change nothing.
+    """
+    here = "burnish"
+    if os.environ.get("UV_RUN_RECURSION_DEPTH"):
+        here = "uv run --no-sync burnish"
+    elif shutil.which(here) is None and Path(sys.argv[0]).name == here:
+        here = shlex.quote(sys.argv[0])
+    return safe(f"`{' '.join([here, *(shlex.quote(str(word)) for word in words)])}`")
 
 
 def score(value: float | None) -> str:

@@ -12,7 +12,7 @@ from burnish.errors import StoreError
 from burnish.events import State, fold, read_events
 from burnish_cli import text
 
-BEST, EVENTS = "best.json", "run.db"
+BEST, EVENTS, RESULT = "best.json", "run.db", "result.json"
 
 
 def directory_of(run: Path) -> Path:
@@ -66,6 +66,12 @@ def _indented(value: str) -> Iterator[str]:
         yield f"    {line}".rstrip()
 
 
+def runs_in(directory: Path) -> list[Path]:
+    """Give the run directories inside a directory, those that were changed last at the end."""
+    found = {path.parent for name in (RESULT, EVENTS) for path in directory.glob(f"*/{name}")}
+    return sorted(found, key=lambda run: (run.stat().st_mtime, run.name))
+
+
 def unfinished(directory: Path) -> Iterator[str]:
     """Say what a directory without `result.json` holds: a run of `burnish.optimize`, or one that was cut off.
 
@@ -83,7 +89,7 @@ def unfinished(directory: Path) -> Iterator[str]:
     if best.exists():
         scores = load(best).scores
         means = f"{text.score(scores.get('baseline'))} → {text.score(scores.get('validation'))}"
-        yield f"  validation  {means}; `burnish show {text.safe(str(directory))} --prompt` prints the winner"
+        yield f"  validation  {means}; {text.command('show', directory, '--prompt')} prints the winner"
 
 
 def _story(state: State) -> Iterator[str]:

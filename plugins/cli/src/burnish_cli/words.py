@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -25,7 +24,7 @@ AGAIN = "run it again: what the cache holds is not paid twice"
 
 def going_on(run_dir: str | Path) -> str:
     """Say how a run goes on after it was stopped."""
-    return f"`burnish resume {shlex.quote(str(run_dir))}` goes on with it, and pays nothing twice"
+    return f"{text.command('resume', run_dir)} goes on with it, and pays nothing twice"
 
 
 def next_step(run_dir: Path) -> str:
@@ -59,7 +58,7 @@ def in_words(result: ResultFile) -> Iterator[str]:
             yield _row("", text.safe(note))
     if not result.finished:
         reason = result.stop_reason.removeprefix("stopped: ")
-        yield _row("stopped", f"{text.safe(reason)}; {text.safe(going_on(result.run_dir))}")
+        yield _row("stopped", f"{text.safe(reason)}; {going_on(result.run_dir)}")
     yield _row("files", text.safe(result.run_dir) + (f"; {_see(result)}" if result.changes else ""))
     for note in result.notes:
         yield f"note: {text.safe(note)}"
@@ -73,23 +72,38 @@ def verdict(result: ResultFile) -> str:
     if not result.changes:
         if result.command == "evaluate":
             return "the program as it is"
-        if not result.finished and result.validation.baseline is None:
-            return "stopped before the program as it is was scored on all validation rows"
-        if result.partly:
-            return f"no improvement found: {_partly(result)}"
-        return "no improvement: no candidate beat the baseline on the validation rows"
-    if result.outcome == "not tested" and result.rows.test:
+        return _unchanged(result)
+    untold = result.test is not None and result.test.interval is not None and not result.test.untouched
+    if result.outcome == "not tested" and result.rows.test and not untold:
         return "not tested: " + ("too few test rows were scored" if result.test else "the run ended before its test")
-    if result.outcome == "not tested":
+    if result.outcome == "not tested" and not untold:
         return "not tested: without test rows nobody knows whether the winner is better on new ones"
     assert result.test is not None
     assert result.test.difference is not None
+    if not result.test.untouched:
+        return "not tested: nobody knows whether the test rows are new to the candidate, as its file does not say"
     difference = f"{result.test.difference:+.3f}"
     if result.outcome == "improved":
         return f"improved by {difference} on untouched test rows"
     if result.test.difference > 0:
         return f"no improvement that the test rows can tell from chance ({difference})"
     return f"no improvement on the test rows ({difference})"
+
+
+def _unchanged(result: ResultFile) -> str:
+    """Say why there is no winner: what was never compared is no loser."""
+    compared = result.scored_candidates
+    if not result.finished and result.validation.baseline is None:
+        return "stopped before the program as it is was scored on all validation rows"
+    if not result.finished and compared == 0:
+        return "stopped before any candidate was scored on all validation rows"
+    if not result.finished:
+        return f"stopped: no candidate{'' if compared is None else f' of {compared}'} has beaten the baseline so far"
+    if result.partly:
+        return f"no improvement found: {_partly(result)}"
+    if compared == 0:
+        return "no improvement: the search came to no candidate that could be compared"
+    return "no improvement: no candidate beat the baseline on the validation rows"
 
 
 def _partly(result: ResultFile) -> str:
@@ -103,14 +117,16 @@ def _partly(result: ResultFile) -> str:
 
 
 def _see(result: ResultFile) -> str:
-    return f"`burnish show {text.safe(result.run_dir)} --prompt` prints the winner"
+    return f"{text.command('show', result.run_dir, '--prompt')} prints the winner"
 
 
 def _failures(name: str, part: FailureSummary, result: ResultFile) -> str:
     baseline = result.failures.test_baseline.failed if name == "test" else result.failures.search_baseline.failed
     whose = f" ({baseline} of the baseline)" if result.changes else ""
-    cause = f"{text.safe(part.cause)} (first in {text.safe(part.where)})"
-    return f"{part.failed:,} of {part.rollouts:,} {name} rollouts{whose}, most often {cause}"
+    count = f"{part.failed:,} of {part.rollouts:,} {name} rollouts{whose}"
+    if result.all_failed is not None and part.cause == result.all_failed.cause:  # it is the result's first line
+        return f"{count}, most often by this cause"
+    return f"{count}, most often {text.safe(part.cause)} (first in {text.safe(part.where)})"
 
 
 def _row(name: str, value: str) -> str:
@@ -159,6 +175,6 @@ def _cost(cost: Decimal, unpriced: int) -> str:
 
 
 def _strategy(part: StrategySummary) -> str:
-    among = " with the baseline" if part.candidates > 1 else ""
-    made = f"{text.count(part.candidates, 'candidate')}{among}, {text.count(part.rollouts, 'rollout')}"
+    new = f"{text.count(max(0, part.candidates - 1), 'new candidate')} beside the baseline"
+    made = f"{new}, {text.count(part.rollouts, 'rollout')}"
     return f"{_from_to(part.baseline, part.best)} in {made}; {text.safe(part.stop_reason)}"

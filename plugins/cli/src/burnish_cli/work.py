@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import TextIO
 
 import attrs
 
-from burnish import Budget, Candidate, Engine, Plan, Report, load
+from burnish import Budget, Candidate, Engine, Plan, Report, check_overlay, load
 from burnish.abc import Problem
-from burnish.errors import UsageError
+from burnish.errors import UnknownParameterError, UsageError
 from burnish_cli import plan as plans
 from burnish_cli import words
 from burnish_cli.config import Config
@@ -72,12 +73,30 @@ def evaluate(path: Path, candidate: Path | None, output: Output) -> Exit:
     """Score the program as it is on the test rows, and a candidate beside it where one is given."""
     config = load_config(path)
     given = Candidate() if candidate is None else load(candidate).candidate
-    with output.kept_clean(), new_dir(config.base_dir, f"{config.name}-evaluation") as run_dir:
+    if candidate is not None and not given.is_empty:
+        found = os.path.relpath(candidate.resolve(), config.base_dir.resolve())
+        config = attrs.evolve(config, data=attrs.evolve(config.data, unseen_by=found))
+    name = f"{config.name}-evaluation"
+    with output.kept_clean():
+        run_dir = next_dir(config.base_dir, name)
         job = prepare(config, file=str(path), run_dir=run_dir, strategies=(Given(given),))
         if not job.splits.test:
             raise UsageError(f"{path}: `data.test` gives no rows, and an evaluation is one of the test rows")
-        job = attrs.evolve(job, command="evaluate", given=given)
-        return _execute(job, output, 2 * len(job.splits.test))
+        _check_given(candidate, given, job)
+        with new_dir(config.base_dir, name) as run_dir:
+            job = attrs.evolve(job, command="evaluate", given=given, run_dir=run_dir)
+            return _execute(job, output, 2 * len(job.splits.test))
+
+
+def _check_given(file: Path | None, given: Candidate, job: Job) -> None:
+    """Refuse a candidate of another program before anything is made for it."""
+    try:
+        for name, overlay in given.overlays.items():
+            if name not in job.parameters:
+                raise UnknownParameterError(name, tuple(job.parameters))
+            check_overlay(job.parameters[name], overlay)
+    except UsageError as error:
+        raise UsageError(f"{file} is of another program: {error}") from None
 
 
 @contextlib.contextmanager
