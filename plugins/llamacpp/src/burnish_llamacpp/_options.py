@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 
 import attrs
 
 from burnish.errors import ConfigError
+from burnish_llamacpp._weights import PACKAGES
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +41,9 @@ class LlamaOptions:
     """Seconds that a call may take, its wait for the CPU included; None: as long as it takes."""
 
     def __attrs_post_init__(self) -> None:
-        _require(bool(self.model.strip()), "model", "the name of a model or the path of a GGUF file", self.model)
+        known = " or ".join(f'"{name}"' for name in PACKAGES)
+        is_path = "/" in self.model or os.sep in self.model or self.model.lower().endswith(".gguf")
+        _require(self.model in PACKAGES or is_path, "model", f"{known}, or the path of a .gguf file", self.model)
         _require(self.context >= 64, "context", "at least 64", self.context)
         _require(self.threads >= 1, "threads", "at least 1", self.threads)
         _require(0.0 <= self.temperature < math.inf, "temperature", "a number from 0", self.temperature)
