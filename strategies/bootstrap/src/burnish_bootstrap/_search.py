@@ -167,7 +167,8 @@ class Search:
             yield f"the budget let the teacher try {taught.asked} of {len(self.rows.sources)} rows"
         if taught.asked and not taught.demos:
             yield (
-                f"none of {taught.asked} rows gave a demo: no rollout reached a score of {self.min_score:g}; "
+                f"none of {taught.asked} rows gave a bootstrapped demo: no rollout reached a score of "
+                f"{self.min_score:g}, so demos can only be labeled rows; "
                 "set metric_threshold, or give a teacher that does better"
             )
         if self.start not in self.evaluations:
