@@ -37,3 +37,38 @@ def test_a_baseline_that_a_cap_cut_off_is_not_told_as_a_score(tmp_path: Path) ->
     result = search(valset=rows, models=model, budget=budget, concurrency=1, run_dir=tmp_path / "run")
     assert ("budget: max_tokens", None, None) == (result.stop_reason, result.baseline, result.best)
     assert {"validation": None, "baseline": None} == json.loads((tmp_path / "run" / "best.json").read_text())["scores"]
+
+
+def test_an_id_does_not_hide_that_rows_stand_in_two_sets() -> None:
+    """Rows with other ids give the program the same inputs: it is said, and no prompt holds the answer as a demo."""
+    rows = [{"id": i, "q": "same " if i % 2 else "same", "answer": "yes"} for i in range(6)]
+    seen = []
+
+    def reply(request: abc.LMRequest) -> str:
+        seen.append("\n".join(message.content for message in request.messages))
+        return "yes"
+
+    model = ScriptedModel(reply)
+    result = search(trainset=rows[:2], valset=rows[2:4], testset=rows[4:], models=model, metric="exact_match")
+    warned = [warning for warning in result.warnings if "with the same inputs for the program" in warning]
+    said = [warning[: warning.index(" stand")] for warning in warned]
+    assert ["2 of the validation rows", "2 of the test rows", "2 of the test rows"] == said
+    assert seen
+    assert not [prompt for prompt in seen if "yes" in prompt]
+
+
+def test_a_demo_of_another_id_is_not_shown_to_the_same_question() -> None:
+    """Train rows serve both sides: the row with the same question is left out of its prompt, the other one is shown."""
+    rows = [{"id": i, "q": "ab"[i // 2], "answer": "no"} for i in range(4)]
+    seen = []
+
+    def reply(request: abc.LMRequest) -> str:
+        seen.append(request)
+        return "no"
+
+    search(trainset=rows, valset=None, models=ScriptedModel(reply))
+    shown = ["".join(turn.content for turn in request.messages[:-1]) for request in seen]
+    last = [request.messages[-1].content for request in seen]
+    with_demos = [(text, asked) for text, asked in zip(shown, last, strict=True) if "no" in text]
+    assert with_demos
+    assert [] == [asked for text, asked in with_demos if f"q: {asked.strip()[-1]}" in text]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import decimal
+import enum
 from collections import OrderedDict, defaultdict
 from typing import Any, NamedTuple
 
@@ -71,6 +74,59 @@ def test_the_whole_row_is_the_identity() -> None:
     assert one.uid != other.uid
     assert one.fingerprint != other.fingerprint
     assert one is not same
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Loud(str):
+    """A text of another type."""
+
+
+APART: list[tuple[Any, Any]] = [
+    (datetime.date(2020, 1, 1), "2020-01-01"),
+    (datetime.datetime(2020, 1, 1), "2020-01-01T00:00:00"),
+    (datetime.datetime(2020, 1, 1), datetime.date(2020, 1, 1)),
+    (decimal.Decimal("1.0"), "1.0"),
+    (decimal.Decimal("1.0"), 1.0),
+    (Colour.RED, "red"),
+    (Loud("a"), "a"),
+    ((1, 2), [1, 2]),
+    ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ([{"a": 1, "b": 2}], [{"b": 2, "a": 1}]),
+    ({"b": 1, "a": 2}, [["b", 1], ["a", 2]]),
+    ({"b": 1, "a": 2}, {"\0type": ["dict", [["b", 1], ["a", 2]]]}),
+    (OrderedDict(a=1), {"a": 1}),
+    (AttrsRow("2+2?", 4), DataRow("2+2?", 4)),
+    (AttrsRow("2+2?", 4), {"question": "2+2?", "answer": 4}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), APART, ids=repr)
+def test_values_that_a_program_sees_apart_are_told_apart(one: Any, other: Any) -> None:
+    """A prompt that shows the value differs: such rows share neither scores nor outputs (E1, E2)."""
+    first, second, again = make_examples([{"q": one, "gold": 1}, {"q": other, "gold": 1}, {"gold": 1, "q": one}])
+    assert first.uid != second.uid
+    assert first.fingerprint != second.fingerprint
+    assert (first.uid, first.fingerprint) == (again.uid, again.fingerprint)
+
+
+def test_plain_rows_are_known_by_their_content_alone() -> None:
+    """The form of JSON in the order of its keys is the content itself, nested or not (E1)."""
+    content: Json = {"q": {"a": [1, {"b": None}], "c": "x"}, "gold": 0.5}
+    (example,) = make_examples([content])
+    assert (hash64(content), fingerprint(content)) == (example.uid, example.fingerprint)
+
+
+def test_what_the_program_sees_says_where_demos_come_from() -> None:
+    """Ids, labels and outer blanks aside; other inputs, and inputs by another name, are another source."""
+    one, same, other = make_examples([{"id": 1, "q": "a", "gold": "x"}, {"id": 2, "q": " a\n"}, {"id": 1, "q": "b"}])
+    seen = [example.seen_by({"q": example.row["q"]}) for example in (one, same, other)]
+    assert seen[0].source == seen[1].source
+    assert 3 == len({seen[0].source, seen[2].source, one.seen_by({"r": "a"}).source})
+    assert (one.fingerprint, one.fingerprint) == (one.source, one.seen_by({}).source)
+    assert tuple(seen) == make_examples(seen)
 
 
 def test_pairs_that_share_a_name_keep_both_values() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 
 from burnish import Candidate, FieldInfo, Parameter, toolkit
@@ -42,6 +43,18 @@ def test_train_rows_that_are_validation_rows_give_no_demos() -> None:
     found = toolkit.separate(given, share=0.5, purpose="p")
     assert ((2, 4), (0, 1), (3,)) == (found.sources, found.scoring, found.shared)
     assert ("1 of the 3 train rows are validation rows too and give no demos: train rows 1",) == found.notes
+
+
+def test_rows_are_the_same_by_what_the_program_sees_of_them() -> None:
+    """An id of its own does not make another row of it: it gives no demos, and stays on one side of a split."""
+    numbered = [{"id": str(i), "q": "abca"[i % 4]} for i in range(8)]
+    given = problem(numbered[:4], numbered[4:6])
+    seen = tuple(example.seen_by({"q": example.value("q")}) for example in given.examples)
+    found = toolkit.separate(attrs.evolve(given, examples=seen), share=0.5, purpose="p")
+    assert ((4,), (0, 1), (2, 3, 5)) == (found.sources, found.scoring, found.shared)
+    split = toolkit.separate(attrs.evolve(given, examples=seen, val=()), share=0.5, purpose="p")
+    sides = [{seen[column].value("q") for column in side} for side in (split.sources, split.scoring)]
+    assert set() == sides[0] & sides[1]
 
 
 @pytest.mark.parametrize("val", [(), rows(*"abcdefgh")], ids=["none given", "the train rows again"])

@@ -34,9 +34,9 @@ class Setup:
     """Everything that makes up a run, checked for what can be checked without effects."""
 
     target: abc.Target
-    train: Sequence[Any]
-    val: Sequence[Any]
-    test: Sequence[Any]
+    train: Sequence[Example]
+    val: Sequence[Example]
+    test: Sequence[Example]
     metric: Any
     strategies: Sequence[Any]
     models: Mapping[str, Any]
@@ -54,13 +54,13 @@ async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) 
     """
     target = as_target(await parts.open("target", wanted.program))
     copy = getattr(target, "copy", None)
-    train, val, test = list(wanted.trainset), list(wanted.valset or ()), list(wanted.testset or ())
-    if not train:
+    rows = {"trainset": [*wanted.trainset], "valset": [*(wanted.valset or ())], "testset": [*(wanted.testset or ())]}
+    if not rows["trainset"]:
         raise UsageError("the trainset is empty; a strategy has nothing to learn from")
     chain = wanted.strategy if isinstance(wanted.strategy, (list, tuple)) else [wanted.strategy]
     if not chain:
         raise UsageError("no strategy was given")
-    sets = _examples(target, trainset=train, valset=val, testset=test)
+    train, val, test = _examples(target, rows)
     metric = await parts.open("metric", wanted.metric)
     models = await parts.models(wanted.models)
     strategies = [await parts.open("strategy", one) for one in chain]
@@ -78,11 +78,11 @@ async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) 
         models=models,
         seed=wanted.seed,
         config=config,
-        warnings=tuple(_overlaps(*sets)),
+        warnings=tuple(_overlaps(train, val, test)),
     )
 
 
-def _examples(target: abc.Target, **by_set: Sequence[Any]) -> list[tuple[Example, ...]]:
+def _examples(target: abc.Target, by_set: Mapping[str, Sequence[Any]]) -> list[tuple[Example, ...]]:
     """Read all rows, those of the test too: what the program cannot take is refused before anything is spent.
 
     Raises `RowError` with the name of the set and the row's index in it.
@@ -90,24 +90,32 @@ def _examples(target: abc.Target, **by_set: Sequence[Any]) -> list[tuple[Example
     made = []
     for name, rows in by_set.items():
         try:
-            made.append(make_examples(rows))
-            for index, example in enumerate(made[-1]):
-                inputs_of(example, index, target.inputs)
+            made.append(tuple(_seen_by(target, example, index) for index, example in enumerate(make_examples(rows))))
         except RowError as error:
             raise RowError(f"{name}: {error}", row=error.row, field=error.field) from None
     return made
 
 
+def _seen_by(target: abc.Target, example: Example, index: int) -> Example:
+    inputs = inputs_of(example, index, target.inputs)
+    return example if target.inputs is None else example.seen_by(inputs)
+
+
 def _overlaps(train: Sequence[Example], val: Sequence[Example], test: Sequence[Example]) -> list[str]:
-    """Name the rows that stand in two of the sets: a score on them says less than it seems to."""
+    """Name the rows that stand in two of the sets: a score on them says less than it seems to.
+
+    Rows are the same where the program gets the same inputs, whatever their ids and labels.
+    """
     by_set = {"train": train, "validation": val, "test": test}
     found = []
     for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
-        known = {example.fingerprint for example in by_set[first]}
-        rows = [str(i) for i, example in enumerate(by_set[second]) if example.fingerprint in known]
+        known, whole = {e.source for e in by_set[first]}, {e.fingerprint for e in by_set[first]}
+        rows = [str(i) for i, example in enumerate(by_set[second]) if example.source in known]
         if rows:
             shown = ", ".join(rows[:5]) + (", ..." if len(rows) > 5 else "")
-            found.append(f"{len(rows)} of the {second} rows stand in the {first} rows too ({second} rows {shown})")
+            same = all(by_set[second][int(row)].fingerprint in whole for row in rows)
+            how = "" if same else ", with the same inputs for the program"
+            found.append(f"{len(rows)} of the {second} rows stand in the {first} rows too{how} ({second} rows {shown})")
     return found
 
 

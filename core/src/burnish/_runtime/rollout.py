@@ -132,7 +132,7 @@ class RolloutJob:
             inputs=data_map(self.inputs),
             tags={"candidate": hex64(self.candidate.stable_hash), **getattr(around.target, "tags", {})},
         )
-        injection = Injection(candidate=self.candidate, source=self.example.fingerprint)
+        injection = Injection(candidate=self.candidate, source=self.example.source)
         failed: RolloutRecord | None = None
         handled = sys.exception()  # what the caller of the run is handling: it stands in each error's context here
         with recording(meta) as recorder, injected(injection):

@@ -55,7 +55,7 @@ def _labeled(example: Example, parameter: Parameter) -> Demo | None:
         return None
     row = {name: example.data[name] for name in dict.fromkeys((*inputs, *outputs))}
     shadowed = {name: to_json(example.value(name), name) for name in both}
-    return Demo(row, source=example.fingerprint, shadowed=shadowed)
+    return Demo(row, source=example.source, shadowed=shadowed)
 
 
 def _inputs_of(demo: Demo, parameter: Parameter) -> str:

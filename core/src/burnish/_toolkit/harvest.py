@@ -53,7 +53,7 @@ def harvest(
 
     Every span with a parsed output is judged by its own eval, where the metric set one, else by its rollout's; it is a
     demo when that score is at least `min_score`. So a good draft in a failed rollout counts, and a bad one in a
-    successful rollout does not. A demo's `source` is the fingerprint of the rollout's row, found in `examples` by
+    successful rollout does not. A demo's `source` is that of the rollout's row, found in `examples` by
     column; where input and output share a field name, the row holds the output's value and `shadowed` the input's.
 
     `order="best"` sorts by score, highest first (equals stay in the order of the rollouts); `"first"` keeps the order
@@ -78,7 +78,7 @@ def _finds(
 ) -> Iterator[_Find]:
     if rollout.trace is None or rollout.status is not RolloutStatus.SUCCEEDED:
         return
-    source = examples[rollout.example].fingerprint
+    source = examples[rollout.example].source
     for span in rollout.trace.spans:
         credit = rollout.eval if span.eval is None else span.eval
         if span.component not in components or span.output is None or not span.complete:
