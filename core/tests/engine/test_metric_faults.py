@@ -15,10 +15,11 @@ import trio.testing
 import burnish as b
 from burnish import EngineConfig, Eval, EvalEngine, RolloutCache, RolloutStatus, abc, errors
 from burnish._builtin.sqlite import SqliteOptions, open_sqlite
-from burnish.errors import MetricError
+from burnish.errors import MetricError, UsageError
 from burnish.testing import ScriptedModel
 
 from ._kit import Ambient, ask, evaluated, idle, rows
+from ._search import Tries, program, split, tune
 
 
 @attrs.frozen
@@ -315,3 +316,18 @@ async def test_bad_span_scores_are_the_metrics_fault(pairs: Callable[[], Any]) -
     with pytest.raises(MetricError, match="row 0"):
         await engine.evaluate(Ambient(act), engine.register(b.Candidate()))
     idle(engine)
+
+
+@pytest.mark.parametrize("maximum", ["high", float("nan"), float("inf"), [1.0]])
+def test_a_maximum_that_no_score_can_reach_is_refused(maximum: Any) -> None:
+    """A metric's `maximum` is looked at before anything is spent: strategies compare scores with it."""
+
+    class Metric:
+        def evaluate(self, example: Any, prediction: Any, trace: Any = None) -> float:
+            return 1.0
+
+    metric, given = Metric(), program()
+    metric.maximum = maximum  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"the metric's `maximum` is .*; it is a finite number"):
+        tune(given, Tries("0.5"), split(train=1, val=2), metric=metric)
+    assert 0 == given.ran
