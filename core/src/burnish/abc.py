@@ -190,8 +190,9 @@ class CachePut:
 class Cache(Protocol):
     """Keeps rollouts between runs. It may forget, traces first; it may never invent, mix up or tear.
 
-    `get_many` returns the records it has, by key; a damaged record counts as absent. `put_many` is atomic; the last
-    writer of a key wins. Both reach a checkpoint. Capabilities: `persistent` (survives the process), `shared` (several
+    `get_many` returns the records it has, by key; a damaged record counts as absent, and what is absent is left out. A
+    cache that raises or answers anything else is asked no more. `put_many` is atomic; the last writer of a key wins.
+    Both reach a checkpoint. Capabilities: `persistent` (survives the process), `shared` (several
     processes at once).
     """
 
@@ -241,6 +242,7 @@ class Exhausted:
 class Meter(Protocol):
     """Grants allowances from something larger than one run (a team's quota). A run's exact ledger stays in the core.
 
+    A `Grant` names the lease's key; any other answer, and what `lease` raises, stops the run: nothing starts on it.
     `release` gives back what a lease did not use; releasing an unknown or expired key changes nothing.
     """
 
@@ -264,7 +266,8 @@ class Delivery:
 class Sink(Protocol):
     """Takes a run's events: at least once, in order. It follows the run with a cursor, so it never slows or breaks it.
 
-    `deliver` returns when the batch is safe; what it raises is logged, and the batch comes again later.
+    `deliver` returns when the batch is safe; what it raises is logged, and the batch comes again later. Cancelled, it
+    ends soon: a run that ends gives its sinks five seconds, and leaves behind what goes on.
     """
 
     async def deliver(self, batch: Delivery) -> None: ...

@@ -129,9 +129,25 @@ class HalfRefusedCache(RolloutCache):
             self._records[record.key] = record
 
 
+class BlankCache(RolloutCache):
+    """Says None for what it does not have."""
+
+    async def get_many(self, request: abc.CacheGet) -> Mapping[str, abc.CacheRecord]:
+        return {**dict.fromkeys(request.keys), **await super().get_many(request)}  # type: ignore[dict-item]
+
+
+class PairsCache(RolloutCache):
+    """Gives pairs instead of a mapping."""
+
+    async def get_many(self, request: abc.CacheGet) -> Any:
+        return list((await super().get_many(request)).items())
+
+
 @pytest.mark.parametrize(
     ("faulty", "caught_by"),
     [
+        (BlankCache, "test_answers_with_records_alone"),
+        (PairsCache, "test_answers_with_records_alone"),
         (TornCache, "test_batch_is_never_seen_in_part"),
         (MixingCache, "test_keeps_similar_keys_apart"),
         (ForgetfulCache, "test_loses_no_concurrent_put"),
@@ -205,6 +221,14 @@ class GenerousMeter(StandardMeter):
         self._add({u: getattr(unused, u) for u in self._used}, -1)
 
 
+class TersestMeter(StandardMeter):
+    """Grants by saying nothing."""
+
+    async def lease(self, request: abc.Lease) -> Any:
+        answer = await super().lease(request)
+        return answer if isinstance(answer, abc.Exhausted) else None
+
+
 class EternalMeter(StandardMeter):
     """Never takes a lease back."""
 
@@ -218,6 +242,7 @@ class EternalMeter(StandardMeter):
         (RacingMeter, "test_never_grants_too_much_to_many"),
         (RacingMeter, "test_one_key_is_one_lease"),
         (GenerousMeter, "test_release_counts_once_and_for_known_keys"),
+        (TersestMeter, "test_nothing_is_always_granted"),
         (EternalMeter, "test_forgotten_lease_comes_back"),
     ],
 )
@@ -253,6 +278,14 @@ class BackwardSink(ListSink):
         return list(reversed(batch.events))
 
 
+class HoldingSink(ListSink):
+    """Lets no cancellation interrupt it."""
+
+    async def deliver(self, batch: abc.Delivery) -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(0.05)
+
+
 class OneCursorSink(ListSink):
     """Has one cursor for all runs."""
 
@@ -283,6 +316,18 @@ def test_faulty_sink_is_caught(faulty: type[ListSink], caught_by: str, tmp_path:
 
     with pytest.raises(AssertionError):
         run(Kit, caught_by, tmp_path)
+
+
+def test_sink_that_holds_on_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sink that shields its deliveries from cancellation for longer than it may fails."""
+    monkeypatch.setattr("burnish.testing._conformance_sink.LONGEST_END", 0.01)
+
+    class Kit(SinkConformance):
+        def open(self, tmp_path: Path) -> AbstractAsyncContextManager[abc.Sink]:
+            return _opened(HoldingSink())
+
+    with pytest.raises(AssertionError, match="after it was cancelled"):
+        run(Kit, "test_cancelled_delivery_ends_soon", tmp_path)
 
 
 class RetryingModel(ScriptedModel):

@@ -9,6 +9,7 @@ import trio
 
 from burnish import abc
 from burnish._model.canonical import hash64, hex64
+from burnish._runtime.owed import records_of
 from burnish.testing._conformance_base import (
     Conformance,
     check_loop_is_free,
@@ -90,6 +91,17 @@ class CacheConformance(Conformance[abc.Cache], kind=frozenset({"persistent", "sh
             numbers = [150, 3, 999, 77, 3, 1000, 0]
             found = await cache.get_many(ask(numbers))
             expect({key(n): record(n) for n in (150, 3, 77, 0)}, dict(found), "the answer is not what was asked for")
+
+    async def test_answers_with_records_alone(self, tmp_path: Path) -> None:
+        """An answer is a mapping from keys to their own records; what is not there is left out, and not None."""
+        async with self.open(tmp_path) as cache:
+            await cache.put_many(batch(range(3)))
+            for numbers in ((0, 2), (1, 7), (7, 8)):
+                answer = await cache.get_many(ask(numbers))
+                try:
+                    records_of(answer, ask(numbers).keys)
+                except TypeError as error:
+                    fail(f"a run goes on without a cache that answers so: {error}")
 
     async def test_keeps_similar_keys_apart(self, tmp_path: Path) -> None:
         """Keys that differ in one digit, or in the order of their parts, are different keys."""

@@ -26,8 +26,17 @@ from burnish._model.events import (
 )
 from burnish._model.lm import Usage
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
-from burnish.testing._conformance_base import Conformance, check_loop_is_free, check_nothing_is_left, expect, needs
+from burnish.testing._conformance_base import (
+    Conformance,
+    check_loop_is_free,
+    check_nothing_is_left,
+    expect,
+    fail,
+    needs,
+)
 
+LONGEST_END = 2.0
+"""Seconds that a delivery may take to end once it is cancelled: a run that ends leaves behind what goes on."""
 ODD = "🦀 日本語 \x00 \n \u2028 half a pair \ud83d"
 
 
@@ -124,6 +133,17 @@ class SinkConformance(Conformance[abc.Sink], kind=frozenset({"persistent", "read
                 with trio.move_on_after(seconds):
                     await sink.deliver(batch)
                 await sink.deliver(batch)
+
+    async def test_cancelled_delivery_ends_soon(self, tmp_path: Path) -> None:
+        """A delivery that is cancelled gives up: a run that ends waits for no sink that holds on."""
+        async with self.open(tmp_path) as sink:
+            for n, seconds in enumerate((0.0, 0.001, 0.01)):
+                batch = delivery(range(100 * n + 1, 100 * n + 101), text="x" * 1000)
+                with trio.move_on_after(seconds) as scope:
+                    await sink.deliver(batch)
+                late = trio.current_time() - scope.deadline
+                if scope.cancel_called and late > LONGEST_END:
+                    fail(f"a delivery went on for {late:.2f} s after it was cancelled, not {LONGEST_END} s at most")
 
     async def test_never_holds_the_event_loop(self, tmp_path: Path) -> None:
         """Four megabytes of events make no other task wait."""
