@@ -275,6 +275,36 @@ async def test_a_row_that_the_program_cannot_take_is_refused() -> None:
         assert (1, "q", 0) == (caught.value.row, caught.value.field, engine.spend.metric_calls)
 
 
+class Anything:
+    """A program that takes any input by name."""
+
+    async def __call__(self, **inputs: Any) -> Any:
+        return inputs["q"]
+
+    async def method(this, **inputs: Any) -> Any:
+        return inputs["q"]
+
+    async def free(self, /, **inputs: Any) -> Any:
+        return inputs["self"]
+
+
+@b.inline
+def free(**inputs: Any) -> Any:
+    return inputs["self"]
+
+
+async def test_a_row_whose_field_is_named_as_the_program_itself_is_refused() -> None:
+    """`program(self=...)` cannot be called: that is said before anything runs, and only where it is so (E62)."""
+    for program, name in ((Anything(), "self"), (Anything().method, "this")):
+        engine = EvalEngine([{"q": 1}, {"q": 2, name: 3}], always)
+        with pytest.raises(RowError, match=f"row 1, field `{name}`: .* rename the field") as caught:
+            await engine.evaluate(program, engine.register(b.Candidate()))
+        assert (1, name, 0) == (caught.value.row, caught.value.field, engine.spend.metric_calls)
+    for fine in (Anything().free, free):
+        engine = EvalEngine([{"self": 1, "function": 2}], as_said)
+        assert [1.0] == evaluated(await engine.evaluate(fine, engine.register(b.Candidate()))).scores()
+
+
 def test_values_that_are_not_offered_are_refused() -> None:
     """An overlay changes only what its parameter offers: a kind that it names, and one of the choices if it has any."""
     parameter = b.Parameter(name="answer", values={"model": ("small", "large"), "note": ()})

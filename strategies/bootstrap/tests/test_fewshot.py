@@ -240,7 +240,7 @@ async def test_the_teacher_leaves_enough_to_score_its_demos() -> None:
     assert (4, 12, True) == (report.teacher_rows, report.spend.metric_calls, report.adopted)
     assert (0.0, 1.0) == (report.baseline_score, report.best_score)
     assert "the budget let the teacher try 4 of 40 rows" in report.notes
-    assert "budget: rollouts" == report.stop_reason
+    assert "budget: max_metric_calls" == report.stop_reason
 
 
 @pytest.mark.parametrize("val", [0, 5])

@@ -97,7 +97,7 @@ def _examples(target: abc.Target, by_set: Mapping[str, Sequence[Any]]) -> list[t
 
 
 def _seen_by(target: abc.Target, example: Example, index: int) -> Example:
-    inputs = inputs_of(example, index, target.inputs)
+    inputs = inputs_of(example, index, target)
     return example if target.inputs is None else example.seen_by(inputs)
 
 

@@ -290,6 +290,12 @@ class Engine:
         """Rollouts that still fit the budget, the final test set aside; None for no cap."""
         return self._evaluator.ledger.room()
 
+    @property
+    def scarce(self) -> str | None:
+        """The cap that `remaining` comes from; None for no cap."""
+        scarcest = self._evaluator.ledger.scarcest()
+        return None if scarcest is None else scarcest[1]
+
     def pareto_over(self, columns: Iterable[int]) -> ParetoView:
         """Take a dominance snapshot; a copy of the viewed scores, so not for loops."""
         return self.matrix.pareto_over(columns)

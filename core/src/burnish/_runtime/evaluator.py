@@ -160,7 +160,7 @@ class Evaluator(Books):
                 raise UnknownIndexError(f"example index {column} out of range ({len(self.examples)} examples)")
         for candidate in candidates:
             check_candidate(target, candidate)
-        return {column: inputs_of(self.examples[column], column, target.inputs) for column in columns}
+        return {column: inputs_of(self.examples[column], column, target) for column in columns}
 
     def baselines(self, target: abc.Target, samples: Iterable[int]) -> list[Baseline]:
         """Give what decides a program's results beside candidate and example, one a sample index."""

@@ -180,7 +180,7 @@ class Invoker:
 
         return call
 
-    def _inline(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _inline(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         began = time.perf_counter()
         try:
             return function(*args, **kwargs)

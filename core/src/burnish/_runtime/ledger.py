@@ -98,17 +98,22 @@ class Ledger:
 
     def room(self) -> int | None:
         """How many more rollouts fit; None for no cap. Under a cap on requests, if each needs the most so far."""
+        scarcest = self.scarcest()
+        return None if scarcest is None else scarcest[0]
+
+    def scarcest(self) -> tuple[int, str] | None:
+        """Give `room` with the cap that it comes from."""
         view = self._view(held=self._rations.held())
         caps = [
-            (cap - used) // each
-            for cap, used, each in (
-                (self.budget.max_metric_calls, view.metric_calls, 1),
-                (self.budget.max_lm_calls, view.lm_calls, 1),
-                (self.budget.max_requests, view.requests, max(1, self._rations.bound.requests)),
+            (max(0, (cap - used) // each), name)
+            for name, cap, used, each in (
+                ("max_metric_calls", self.budget.max_metric_calls, view.metric_calls, 1),
+                ("max_lm_calls", self.budget.max_lm_calls, view.lm_calls, 1),
+                ("max_requests", self.budget.max_requests, view.requests, max(1, self._rations.bound.requests)),
             )
             if cap is not None
         ]
-        return max(0, min(caps)) if caps else None
+        return min(caps, key=lambda found: found[0], default=None)
 
     def familiar(self, kind: Hashable) -> bool:
         """Whether it is known what a candidate's rollouts need of what is capped."""

@@ -112,6 +112,8 @@ class FunctionTarget:
     def __init__(self, function: Any) -> None:
         self.function = function
         self.inputs: Sequence[abc.InputField] | None = signature_inputs(function)
+        self.taken = _bound_names(function)
+        """Names of inputs that it cannot be given."""
         self._print: CodePrint | None = None
         self._call = Invoker(threads=None).bind(function)  # the engine's slots bound how many run at once
         self._told = False
@@ -217,6 +219,16 @@ def signature_inputs(function: Any) -> list[abc.InputField] | None:
     ]
 
 
+def _bound_names(function: Any) -> tuple[str, ...]:
+    """Name the parameter that stands for the object itself, where a method may not be given an input of that name."""
+    method = function if inspect.ismethod(function) else type(function).__call__
+    function = getattr(method, "__func__", method)
+    if not inspect.isfunction(function):
+        return ()
+    first = [*inspect.signature(function).parameters.values()][:1]
+    return tuple(parameter.name for parameter in first if parameter.kind is parameter.POSITIONAL_OR_KEYWORD)
+
+
 def _signature(function: Any) -> inspect.Signature:
     """Read a signature with its annotations as types; as text where a name in them is not known here."""
     try:
@@ -228,14 +240,22 @@ def _signature(function: Any) -> inspect.Signature:
 # --- from a row to a program's input ---------------------------------------------------------------------------
 
 
-def inputs_of(example: Example, index: int, fields: Sequence[abc.InputField] | None) -> dict[str, Any]:
+def inputs_of(example: Example, index: int, target: abc.Target) -> dict[str, Any]:
     """Pick the program's inputs out of a row by field name; what the program does not ask for stays the metric's.
 
-    Raises `RowError` naming row and field where a required one is missing, naming both types where one is mistyped
-    (E62).
+    Raises `RowError` naming row and field where a required one is missing or cannot be passed by its name, naming both
+    types where one is mistyped (E62).
     """
-    given = example.inputs()
+    given, fields = example.inputs(), target.inputs
     if fields is None:
+        for name in getattr(target, "taken", ()):
+            if name in given:
+                raise RowError(
+                    f"row {index}, field `{name}`: the program takes any input, but that name stands for the program "
+                    "itself; rename the field, or write the parameter `self, /`",
+                    row=index,
+                    field=name,
+                )
         return dict(given)
     picked: dict[str, Any] = {}
     for field in fields:

@@ -50,7 +50,8 @@ class Taught:
     """Rollouts that failed, by whoever's fault."""
     first_error: str = ""
     ended: str = "rows"
-    """`enough`, `rows` (there were no more), `errors`, or `budget: <cap>`."""
+    """`enough`, `rows` (there were no more), `errors`, or `budget: <cap>`; of an `allowance` without a cap it is
+    `budget: rollouts`."""
 
 
 async def teach(engine: Engine, problem: Problem, teacher: int, wanted: Teaching) -> Taught:
@@ -104,7 +105,8 @@ class _Pass:
         left = None if self._wanted.allowance is None else self._wanted.allowance - self._ran
         asked = rows if left is None else rows[: max(0, left)]
         evaluations: Sequence[CandidateEval] = ()
-        refused = "" if len(asked) == len(rows) else "budget: rollouts"
+        # what is kept for later is told by the cap that it is kept from, as where that cap itself refuses
+        refused = "" if len(asked) == len(rows) else f"budget: {self._engine.scarce or 'rollouts'}"
         if asked:
             # a request a row, so that the rows that still fit the budget run
             requests = [(self._teacher, (column,)) for column in asked]
