@@ -138,6 +138,8 @@ async def _evaluator(
 
 def _begin_again(evaluator: Evaluator, history: History, facts: JsonMap) -> None:
     evaluator.replayed(history.started)
+    for registered in history.candidates:
+        evaluator.replayed(registered)
     for warning in history.warnings:
         evaluator.replayed(warning)
     evaluator.emit(Resumed(facts=facts))

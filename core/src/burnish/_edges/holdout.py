@@ -14,8 +14,8 @@ from burnish._model.events import (
     Asked,
     CandidateRegistered,
     Event,
-    RolloutLanded,
     Lost,
+    RolloutLanded,
     RolloutStarted,
     Warned,
 )
@@ -81,21 +81,15 @@ class _TestJournal:
     def emit(self, event: Event) -> None:
         if isinstance(event, Warned):
             self._main.warn(event.kind, event.message)
-        else:
+        elif not isinstance(event, CandidateRegistered):  # the run has numbers of its own for them
             self._main.emit(self._told(event))
 
     def seen(self, event: Event) -> None:
         self._main.state.apply(self._told(event))
         self._journal.seen(self._told(event))
 
-    def register(self, events: Sequence[CandidateRegistered]) -> None:
-        """Nothing: the run's own numbers are registered."""
-
-    async def begin(
-        self, asked: Asked, registered: Sequence[CandidateRegistered], *, traces: bool = False
-    ) -> Recorded:
-        await self._main.flush()
-        recorded = await self._journal.begin(asked, (), traces=traces)
+    async def begin(self, asked: Asked, *, traces: bool = False) -> Recorded:
+        recorded = await self._journal.begin(asked, traces=traces)
         return attrs.evolve(recorded, events=[self._back(event) for event in recorded.events])
 
     def _back(self, event: Event) -> Event:

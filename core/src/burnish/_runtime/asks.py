@@ -10,7 +10,7 @@ import trio
 
 from burnish import abc
 from burnish._model.canonical import Json, fingerprint, hex64
-from burnish._model.events import Asked, CandidateRegistered, Event, RolloutLanded
+from burnish._model.events import Asked, Event, RolloutLanded
 from burnish._runtime.answers import revive
 from burnish._runtime.batch import Batch, Fit, Item
 from burnish._runtime.journal import Journal, Recorded
@@ -27,18 +27,7 @@ class Asks:
     def __init__(self, journal: Journal, booked: Callable[[Event], None]) -> None:
         self._journal, self._booked = journal, booked
         self._numbers: Counter[str] = Counter()
-        self._registered: list[CandidateRegistered] = []
         self._turn = trio.Lock()
-
-    def registered(self, event: CandidateRegistered) -> None:
-        """Note a candidate: it is written with the next ask, once it is known whether the journal holds it."""
-        self._registered.append(event)
-
-    def write_registered(self) -> None:
-        """Write the candidates that nothing was asked of yet."""
-        if self._registered:
-            registered, self._registered = self._registered, []
-            self._journal.register(registered)
 
     async def begin(self, step: str, content: Json, what: str, *, traces: bool = False) -> tuple[str, Recorded]:
         """Give an ask its name, and what is known of it. Raises `ReplayDivergedError`.
@@ -48,8 +37,7 @@ class Asks:
         asked = Asked(step=f"{step}#{self._numbers[step]}", digest=fingerprint(content), what=what)
         self._numbers[step] += 1
         async with self._turn:
-            registered, self._registered = self._registered, []
-            recorded = await self._journal.begin(asked, registered, traces=traces)
+            recorded = await self._journal.begin(asked, traces=traces)
         if recorded.rewound is not None:
             self._booked(recorded.rewound)
         for event in recorded.events:

@@ -34,10 +34,7 @@ class Books:
         known = self.state.index.get(candidate.stable_hash)
         if known is None:
             known = len(self.state.candidates)
-            registered = CandidateRegistered(index=known, candidate=candidate)
-            self.state.apply(registered)
-            if self.asks is not None:
-                self.asks.registered(registered)
+            self.emit(CandidateRegistered(index=known, candidate=candidate))
         elif self.state.candidates[known] != candidate:
             raise InternalError(f"two candidates share the 64-bit hash {candidate.stable_hash:016x}")
         return known
@@ -75,8 +72,7 @@ class Books:
 
     async def flush(self) -> None:
         """Have all that happened so far committed to the run store; cancellation waits for that."""
-        if self.journal is not None and self.asks is not None:
-            self.asks.write_registered()
+        if self.journal is not None:
             await self.journal.flush()
 
     def charge(self, spend: Spend) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from burnish._model.budget import Spend, Tally
-from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json
 from burnish._model.events import (
     Asked,
@@ -26,6 +25,7 @@ from burnish._model.events import (
     Warned,
 )
 from burnish._model.state import tally_event
+from burnish._runtime.intact import WHOLE, is_whole
 from burnish._runtime.run_store import REWINDS, RunStore, decoded, dropped_ranges
 from burnish.errors import ReplayDivergedError, StoreError
 
@@ -61,8 +61,8 @@ class History:
         self.seconds = 0.0
         """What the run took until its last event."""
         self.warnings: list[Warned] = []
-        self.candidates: list[tuple[int, Candidate]] = []
-        """In order of their index, with their events' numbers."""
+        self.candidates: list[CandidateRegistered] = []
+        """In order of their index; what a rewind dropped is among them, so that no index is given twice."""
         self.asks: dict[str, RecordedAsk] = {}
         self._booked: list[tuple[int, Event]] = []
         """Spend that belongs to no ask, by number, that the run has not come to yet."""
@@ -73,6 +73,7 @@ class History:
     @classmethod
     async def load(cls, store: RunStore) -> History:
         """Read what a store holds, but for the rollouts. Raises `StoreError` where it is damaged."""
+        await store.verify()
         history = cls(store)
         history._dropped = dropped_ranges(await store.query(REWINDS))
         marks = ", ".join("?" * len(BULK))
@@ -81,7 +82,7 @@ class History:
             event = decoded(body)
             if isinstance(event, (RunStarted, Resumed)):
                 history._budgets.append((number, event.facts.get("budget")))
-            if history._holds(number):
+            if history._holds(number) or isinstance(event, CandidateRegistered):
                 history._take_in(number, event)
         last = await store.query("SELECT seconds FROM events ORDER BY n DESC LIMIT 1")
         history.seconds = float(last[0][0]) if last else 0.0
@@ -112,7 +113,7 @@ class History:
         elif isinstance(event, Warned):
             self.warnings.append(event)
         elif isinstance(event, CandidateRegistered):
-            self.candidates.append((number, event.candidate))
+            self.candidates.append(event)
         elif isinstance(event, Asked):
             self.asks[event.step] = RecordedAsk(number=number, asked=event)
         elif isinstance(event, Told) and event.step in self.asks:
@@ -120,17 +121,11 @@ class History:
         elif isinstance(event, (Charged, Lost, Rewound)):
             self._booked.append((number, event))
 
-    def match(self, asked: Asked, registered: Sequence[CandidateRegistered]) -> RecordedAsk | None:
+    def match(self, asked: Asked) -> RecordedAsk | None:
         """Give what was recorded of an ask; None where the run had not come so far.
 
         Raises `ReplayDivergedError` where the run does not ask what it asked (R1).
         """
-        for event in registered:
-            if event.index < len(self.candidates) and self.candidates[event.index][1] != event.candidate:
-                number = self.candidates[event.index][0]
-                raise ReplayDivergedError(
-                    asked.step, f"another candidate {event.index}", f"candidate {event.index}", number
-                )
         recorded = self.asks.get(asked.step)
         if recorded is None:
             ahead = [ask for ask in self.asks.values() if ask.told is not None and not ask.met]
@@ -144,10 +139,6 @@ class History:
             raise ReplayDivergedError(asked.step, recorded.asked.what, asked.what, recorded.number)
         recorded.met = True
         return recorded
-
-    def known(self, event: CandidateRegistered) -> bool:
-        """Whether the store holds this registration already."""
-        return event.index < len(self.candidates)
 
     def booked_until(self, number: int) -> list[Event]:
         """Give spend outside of asks that was booked before an event, once."""
@@ -180,7 +171,6 @@ class History:
         for lost in open_starts(dropped):
             tally.add(lost.spend)
         self._dropped.append(range(to + 1, self._store.appended + 1))
-        self.candidates = [(number, candidate) for number, candidate in self.candidates if number <= to]
         self.asks = {step: ask for step, ask in self.asks.items() if ask.number <= to}
         for ask in self.asks.values():
             if ask.told_at > to:
@@ -190,15 +180,15 @@ class History:
 
 
 async def find_results(store: RunStore, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
-    """Give the scored results that a run store holds under some keys, the first of each."""
+    """Give the scored results that a run store holds under some keys, the first of each; damaged ones are absent."""
     found: dict[str, RolloutLanded] = {}
     if keys:
         await store.index_keys()
     for some in (keys[at : at + 500] for at in range(0, len(keys), 500)):
         marks = ", ".join("?" * len(some))
-        sql = f"SELECT {_COLUMNS[traces]} JOIN keys k USING (n) WHERE k.key IN ({marks}) ORDER BY e.n"
-        for _, _, body, trace in await store.query(sql, *some):
-            event = decoded(body, trace)
+        sql = f"SELECT {WHOLE} JOIN keys k USING (n) WHERE k.key IN ({marks}) ORDER BY e.n"
+        for row in filter(is_whole, await store.query(sql, *some)):
+            event = decoded(row[5], row[6] if traces else None)
             assert isinstance(event, RolloutLanded)
             if event.source != "store" and event.record.eval is not None and event.record.status.scored:
                 found.setdefault(event.key, event)

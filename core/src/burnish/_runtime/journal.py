@@ -11,7 +11,6 @@ from burnish._model.canonical import Json
 from burnish._model.events import (
     Asked,
     CallLanded,
-    CandidateRegistered,
     Event,
     Lost,
     Rewound,
@@ -52,12 +51,7 @@ class Journal(Writer, Protocol):
     def seen(self, event: Event) -> None:
         """Show an event that the store holds already to whoever watches."""
 
-    def register(self, events: Sequence[CandidateRegistered]) -> None:
-        """Write the registrations that the store does not hold."""
-
-    async def begin(
-        self, asked: Asked, registered: Sequence[CandidateRegistered], *, traces: bool = False
-    ) -> Recorded:
+    async def begin(self, asked: Asked, *, traces: bool = False) -> Recorded:
         """Write an ask down, or give what is recorded of it. Raises `ReplayDivergedError` where it is another one."""
 
     async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
@@ -102,21 +96,12 @@ class RunJournal:
         if self._watch is not None:
             self._watch(event)
 
-    def register(self, events: Sequence[CandidateRegistered]) -> None:
-        for event in events:
-            if self._history is not None and self._history.known(event):
-                self.seen(event)
-            else:
-                self.emit(event)
-
-    async def begin(
-        self, asked: Asked, registered: Sequence[CandidateRegistered], *, traces: bool = False
-    ) -> Recorded:
+    async def begin(self, asked: Asked, *, traces: bool = False) -> Recorded:
         recorded, rewound = None, None
         history = self._history
         if history is not None:
             try:
-                recorded = history.match(asked, registered)
+                recorded = history.match(asked)
                 to = None if recorded is None else await self._outdated(history, recorded)
             except ReplayDivergedError as error:
                 if not self._rules.continue_live:
@@ -126,7 +111,6 @@ class RunJournal:
                 rewound = await history.rewind(to)
                 self.emit(rewound)
                 recorded = recorded if recorded is not None and recorded.number <= to else None
-        self.register(registered)
         if history is None or recorded is None:
             self.emit(asked)
             return Recorded(rewound=rewound)
