@@ -7,6 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import nullcontext
 from functools import lru_cache
+from types import FunctionType, MethodType
 from typing import Any, TypeVar, cast
 
 import attrs
@@ -87,6 +88,8 @@ def as_model(model: Any) -> abc.Model:
     """Give an `abc.Model` for a model or any callable. Raises `NotAModelError` for anything else, or not open yet."""
     if _has_methods(cast("Hashable", type(model))):
         return cast("abc.Model", model)
+    if isinstance(model, (FunctionType, MethodType)):  # asked at each call, so without a closer look
+        return CallableModel(model)
     reason = not_ready(model, "model")
     if reason is not None:
         raise NotAModelError(reason)
