@@ -13,12 +13,13 @@ import attrs
 import trio
 
 from burnish._model.codec import dumps, loads
-from burnish._model.events import Event, Rewound, RolloutLanded
+from burnish._model.events import CandidateRegistered, Event, Rewound, RolloutLanded
 from burnish._model.trace import Trace
 from burnish._runtime.files import CACHE_ID, RUN_STORE_ID
+from burnish._runtime.intact import MEND, WHOLE, check, damaged, digest_of, is_damage, is_whole
 from burnish.errors import StoreError
 
-STORE_VERSION = 2
+STORE_VERSION = 3
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS events (
@@ -27,7 +28,8 @@ CREATE TABLE IF NOT EXISTS events (
     type TEXT NOT NULL,
     key TEXT,
     step TEXT,
-    body TEXT NOT NULL
+    body TEXT NOT NULL,
+    digest INTEGER NOT NULL
 );
 CREATE TABLE IF NOT EXISTS traces (n INTEGER PRIMARY KEY REFERENCES events, body TEXT NOT NULL);
 """
@@ -78,7 +80,7 @@ class RunStore:
             trace = dumps(event.record.trace)
             event = attrs.evolve(event, record=event.record.without_trace())
         key, step = getattr(event, "key", None), getattr(event, "step", None)
-        row = (number, self.clock(), type(event).__name__, key, step, dumps(event, Event), trace)
+        row = (number, float(self.clock()), type(event).__name__, key, step, dumps(event, Event), trace)
         self._pending.append(row)
         return number
 
@@ -125,7 +127,8 @@ class RunStore:
 
     def _commit(self, rows: Sequence[_Row]) -> None:
         with self._guard() as connection, connection:
-            connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", [row[:-1] for row in rows])
+            signed = [(*row[:-1], digest_of(row)) for row in rows]
+            connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", signed)
             traces = [(row[0], row[-1]) for row in rows if row[-1] is not None]
             connection.executemany("INSERT INTO traces VALUES (?, ?)", traces)
 
@@ -133,6 +136,15 @@ class RunStore:
         with self._guard() as connection:
             cursor = connection.execute(f"{_WITH_TRACES} WHERE e.n > ? ORDER BY e.n LIMIT ?", (after, limit))
             return cursor.fetchall()
+
+    async def verify(self) -> None:
+        """Check that all events are there as they were written. Raises `StoreError` where they are not."""
+
+        def verify() -> None:
+            with self._guard() as connection:
+                check(connection, self.path)
+
+        await trio.to_thread.run_sync(verify, limiter=self._thread)
 
     async def query(self, sql: str, *values: Any) -> list[Any]:
         """Give the rows of a query. Raises `StoreError` where the file cannot be read."""
@@ -180,10 +192,9 @@ class RunStore:
                 connection.close()
             if not isinstance(error, sqlite3.Error):
                 raise
+            step = "name a directory that holds a run" if read_only else "choose a directory that can be written"
             raise StoreError(
-                f"the run store {target} cannot be opened: {error}; "
-                f"{'name a directory that holds a run' if read_only else 'choose a directory that can be written'}",
-                path=target,
+                f"the run store {target} cannot be opened: {error}; {MEND if is_damage(error) else step}", path=target
             ) from error
         self._connection = connection
         self._next, self._committed = last + 1, last
@@ -251,6 +262,8 @@ class _Guard:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, sqlite3.Error):
+            if is_damage(error):
+                raise damaged(self._path, error) from error
             raise StoreError(
                 f"the run store {self._path} cannot be used: {error}; free space or mend the directory, then run again",
                 path=str(self._path),
@@ -287,10 +300,15 @@ def read_events(path: Path) -> Iterator[Event]:
         try:
             _check_ours(connection, str(path))
             dropped = dropped_ranges(connection.execute(REWINDS).fetchall())
-            for number, body, trace in connection.execute(f"{_WITH_TRACES} ORDER BY e.n"):
-                if not any(number in numbers for numbers in dropped):
-                    yield decoded(body, trace)
+            for row in connection.execute(f"SELECT {WHOLE} ORDER BY e.n"):
+                number, *_, body, trace, _ = row
+                if not is_whole(row):
+                    raise damaged(path, f"event {number} is not what was written")
+                event = decoded(body, trace)
+                if isinstance(event, CandidateRegistered) or not any(number in numbers for numbers in dropped):
+                    yield event  # an index is never given twice, so its candidate stays
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise StoreError(f"the run store {path} cannot be read: {error}", path=str(path)) from error
+        step = MEND if is_damage(error) else "name a directory that holds a run"
+        raise StoreError(f"the run store {path} cannot be read: {error}; {step}", path=str(path)) from error
