@@ -128,7 +128,11 @@ class History:
         """
         recorded = self.asks.get(asked.step)
         if recorded is None:
-            ahead = [ask for ask in self.asks.values() if ask.told is not None and not ask.met]
+            ahead = [
+                ask
+                for ask in self.asks.values()
+                if ask.told is not None and not ask.met and ask.asked.chain == asked.chain
+            ]
             if ahead:
                 first = min(ahead, key=lambda ask: ask.number)
                 raise ReplayDivergedError(
