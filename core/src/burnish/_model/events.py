@@ -59,6 +59,8 @@ class Asked:
     """Fingerprint of what was asked for."""
     what: str
     """The same for people."""
+    chain: int | None = None
+    """Which of the chains in flight asked; None where nothing else could ask meanwhile."""
 
 
 @attrs.frozen(kw_only=True)

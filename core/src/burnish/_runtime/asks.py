@@ -14,6 +14,7 @@ from burnish._model.events import Asked, Event, RolloutLanded
 from burnish._runtime.answers import revive
 from burnish._runtime.batch import Batch, Fit, Item
 from burnish._runtime.journal import Journal, Recorded
+from burnish._runtime.lagged import current_chain
 from burnish._runtime.rollout import Kept
 from burnish.errors import StoreError
 
@@ -34,7 +35,8 @@ class Asks:
 
         `content` is all that the answer depends on; `what` says it to people.
         """
-        asked = Asked(step=f"{step}#{self._numbers[step]}", digest=fingerprint(content), what=what)
+        number = f"{step}#{self._numbers[step]}"
+        asked = Asked(step=number, digest=fingerprint(content), what=what, chain=current_chain())
         self._numbers[step] += 1
         async with self._turn:
             recorded = await self._journal.begin(asked, traces=traces)

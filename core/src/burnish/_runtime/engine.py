@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Self
 
@@ -33,6 +33,8 @@ from burnish._runtime.checkpoint import Restored, restore, write
 from burnish._runtime.codeprint import same_code
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.evaluator import Evaluator
+from burnish._runtime.fanout import background
+from burnish._runtime.lagged import Lagged, count_rollouts
 from burnish._runtime.target import as_target, check_candidate
 
 _step: ContextVar[str] = ContextVar("burnish_step", default="")
@@ -49,6 +51,7 @@ async def gated(
 ) -> GateOutcome:
     """Evaluate on a minibatch; only a mean strictly above the threshold earns the full evaluation (GEPA; E45-E47)."""
     first = await evaluator.evaluate_many(target, [(candidate, minibatch)], traces=False, step=step)
+    count_rollouts(first)
     if isinstance(first, BudgetExhausted):
         return attrs.evolve(first, stage="minibatch")
     small = first.evaluation
@@ -58,6 +61,7 @@ async def gated(
     if not mean > threshold:
         return Rejected(minibatch=small)
     second = await evaluator.evaluate_many(target, [(candidate, full)], step=step)
+    count_rollouts(second)
     if isinstance(second, BudgetExhausted):
         return attrs.evolve(second, stage="full", partial=small)
     return Promoted(minibatch=small, full=second.evaluation)
@@ -236,9 +240,11 @@ class Engine:
         Where the budget cannot pay for all, the leading candidates that fit are evaluated and `BudgetExhausted.partial`
         holds them. With `traces`, every rollout comes with its trace. Unscored rows have `eval` None.
         """
-        return await self._evaluator.evaluate_many(
+        outcome = await self._evaluator.evaluate_many(
             self._target, requests, samples=samples, traces=traces, fit="leading", step=_step.get()
         )
+        count_rollouts(outcome)
+        return outcome
 
     async def evaluate_gated(
         self, candidate: int, minibatch: Sequence[int], threshold: float, *, full: Sequence[int]
@@ -275,6 +281,17 @@ class Engine:
             yield
         finally:
             _step.reset(token)
+
+    @asynccontextmanager
+    async def lagged(self, name: str, *, lag: int) -> AsyncIterator[Lagged[Any]]:
+        """Keep up to `lag` chains of effects in flight, one a step; `Lagged` shows how they are started and told.
+
+        The block ends when all chains have; the failure of one ends all. What `spend` and `matrix` show inside depends
+        on what happens to have ended: decide on what `turn` tells.
+        """
+        room = self.remaining
+        async with background() as begin:
+            yield Lagged(begin, lambda number: self.step(name, number), lag, room)
 
     @property
     def matrix(self) -> ScoreMatrix:

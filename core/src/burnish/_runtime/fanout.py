@@ -81,6 +81,13 @@ async def services(*run: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
             nursery.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def background() -> AsyncIterator[Callable[[Callable[[], Awaitable[None]]], None]]:
+    """Let calls run beside the block, which begins them; it ends when all have, and the failure of one ends all."""
+    async with trio.open_nursery() as nursery:
+        yield nursery.start_soon
+
+
 async def gather(calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
     """Run independent calls together and give their results in order."""
     results: list[Any] = [None] * len(calls)
