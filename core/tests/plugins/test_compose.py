@@ -17,7 +17,7 @@ from burnish import Engine, Plan, PluginManager, Report, Spec, Use, abc
 from burnish._edges.compose import Composition, label_of
 from burnish._runtime.given import MEMBERS
 from burnish._runtime.target import FunctionTarget
-from burnish.errors import NotAModelError, PluginNotFoundError, UsageError
+from burnish.errors import NotAModelError, PluginBrokenError, PluginNotFoundError, UsageError
 from burnish.testing import ScriptedModel
 
 
@@ -31,6 +31,12 @@ class PartOptions:
 class Part:
     options: PartOptions
     env: abc.Environment
+
+    async def get_many(self, request: abc.CacheGet) -> dict[str, abc.CacheRecord]:
+        return {}
+
+    async def put_many(self, request: abc.CachePut) -> None:
+        pass
 
 
 class Parts:
@@ -55,6 +61,10 @@ class Parts:
 
     @burnish.hookimpl
     def burnish_models(self) -> Iterable[Spec[Any]]:
+        return [Spec(name="part", open=self.open, options=PartOptions)]
+
+    @burnish.hookimpl
+    def burnish_meters(self) -> Iterable[Spec[Any]]:
         return [Spec(name="part", open=self.open, options=PartOptions)]
 
 
@@ -108,6 +118,19 @@ async def test_a_wrong_option_names_the_configuration_file() -> None:
             await composition.open("cache", Use("part", name=3))
         with pytest.raises(PluginNotFoundError, match="no cache named `redis`"):
             await composition.open("cache", "redis")
+
+
+async def test_a_plugin_that_opens_something_else_is_named() -> None:
+    """What it opened lacks methods of its kind: said before anything is spent, and it is closed."""
+    parts = Parts()
+
+    async def compose() -> None:
+        async with composed(parts) as composition:
+            await composition.open("meter", "part")
+
+    with pytest.raises(PluginBrokenError, match=r"meter\.part opened a Part, which .* lacks `lease`, `release`\. Tell"):
+        await compose()
+    assert ["open ", "close "] == parts.log
 
 
 async def test_equal_descriptions_of_models_share_one_instance() -> None:

@@ -12,7 +12,10 @@ from burnish._edges.plugins import PluginManager
 from burnish._runtime.given import missing, not_ready
 from burnish._runtime.model_calls import as_model
 from burnish.abc import Environment
-from burnish.errors import NotAModelError, UsageError
+from burnish.errors import NotAModelError, PluginBrokenError, UsageError
+
+SERVICES = ("cache", "executor", "meter", "sink", "strategy")
+"""Kinds whose protocol is all that they can be; others take several forms, and what reads them looks at them."""
 
 
 @attrs.frozen(init=False)
@@ -38,7 +41,8 @@ class Composition:
     async def open(self, kind: str, what: Any) -> Any:
         """Give the component: opened from a name or a `Use`, or the object itself; None stays None.
 
-        Raises `UsageError` for an object that is not of the kind, or not open yet.
+        Raises `UsageError` for an object that is not of the kind, or not open yet, and `PluginBrokenError` where a
+        plugin opens one.
         """
         if isinstance(what, str):
             what = Use(what)
@@ -47,7 +51,14 @@ class Composition:
                 check_given(kind, what)
             return what
         opened = self._plugins.open(kind, what.name, what.options, self._env, file=self._file)
-        return await self._stack.enter_async_context(opened)
+        component = await self._stack.enter_async_context(opened)
+        lacks = missing(kind, component) if kind in SERVICES else []
+        if lacks:
+            raise PluginBrokenError(
+                f"the plugin {kind}.{what.name} opened a {type(component).__qualname__}, which is no {kind}: it lacks "
+                f"{', '.join(f'`{name}`' for name in lacks)}. Tell its authors, or choose another {kind}"
+            )
+        return component
 
     async def models(self, by_role: Mapping[str, Any] | Any | None) -> dict[str, Any]:
         """Give the models by role; a single model is the task's. Equal descriptions share one instance."""
