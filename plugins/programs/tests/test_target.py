@@ -27,6 +27,24 @@ def same(example: Any, prediction: Any, trace: Any = None) -> float:
     return float(prediction.a == example["label"])
 
 
+class Anything(Module):
+    """Takes whatever a row holds."""
+
+    def __init__(self) -> None:
+        self.answer = Predict("q -> a")
+
+    async def forward(self, **inputs: Any) -> Any:
+        return await self.answer(q=inputs["q"])
+
+
+async def test_a_row_with_a_field_self_is_refused_before_anything_runs() -> None:
+    """`forward(self, **inputs)` cannot be given it: an error of the row, not a failure of the program (E62)."""
+    engine = EvalEngine([{"q": "1", "self": "me"}], same)
+    with pytest.raises(RowError, match="row 0, field `self`: the program takes any input"):
+        await engine.evaluate(Anything(), engine.register(Candidate()))
+    assert 0 == engine.spend.metric_calls
+
+
 class One(Module):
     """One predictor, called from somewhere."""
 

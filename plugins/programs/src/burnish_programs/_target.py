@@ -34,6 +34,8 @@ class ModuleTarget:
         self.program = program
         """The program itself: `install` writes into it."""
         self._inputs = None if isinstance(program, Leaf) else _forward_inputs(program.forward)
+        self.taken = () if isinstance(program, Leaf) else _bound_names(program.forward)
+        """Names of inputs that `forward` cannot be given."""
         self._look_at(dict(program.predictors()))
 
     def _look_at(self, predictors: dict[str, Leaf]) -> None:
@@ -140,6 +142,11 @@ def _forward_inputs(forward: Any) -> Sequence[abc.InputField] | None:
         if p.kind is p.POSITIONAL_ONLY:
             raise UsageError(f"`forward` gets its inputs by name, but `{p.name}` is positional only")
     return burnish.signature_inputs(forward)
+
+
+def _bound_names(forward: Any) -> tuple[str, ...]:
+    first = [*inspect.signature(getattr(forward, "__func__", forward)).parameters.values()][: inspect.ismethod(forward)]
+    return tuple(parameter.name for parameter in first if parameter.kind is parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _warn_of_undeclared(program: Module, predictors: Mapping[str, Leaf]) -> None:
