@@ -205,7 +205,7 @@ async def test_a_record_of_another_rollout_is_the_executor_s_failure() -> None:
             self.first = self.first or mine
             return self.first
 
-    engine = EvalEngine(rows(2), always, EngineConfig(keep_traces="all"), executor=Swapping())
+    engine = EvalEngine(rows(2), always, EngineConfig(keep_traces="all", concurrency=1), executor=Swapping())
     evaluation = evaluated(await engine.evaluate(Ambient(echo), engine.register(b.Candidate())))
     assert [1.0, None] == evaluation.scores()
     error = evaluation.rollouts[1].error

@@ -183,11 +183,39 @@ def spend_of_calls(by_role: Mapping[str, RoleSpend]) -> Spend:
     )
 
 
+class _Calls:
+    """The calls of one role, as plain numbers that are added to in place."""
+
+    __slots__ = ("_cached", "_cost", "_input", "_output", "_requests", "_unpriced")
+
+    def __init__(self) -> None:
+        self._requests = self._input = self._output = self._cached = self._unpriced = 0
+        self._cost = ZERO
+
+    def add(self, spent: RoleSpend) -> None:
+        """Add some."""
+        usage = spent.usage
+        self._requests += spent.requests
+        self._input += usage.input_tokens
+        self._output += usage.output_tokens
+        self._cached += usage.cached_tokens
+        self._unpriced += spent.unpriced
+        if spent.cost:
+            self._cost += spent.cost
+
+    @property
+    def spend(self) -> RoleSpend:
+        """The sum."""
+        usage = Usage(input_tokens=self._input, output_tokens=self._output, cached_tokens=self._cached)
+        return RoleSpend(requests=self._requests, usage=usage, cost=self._cost, unpriced=self._unpriced)
+
+
 class Tally:
     """A running total: what `Spend + Spend` gives, for those who add thousands of times and look rarely."""
 
     def __init__(self) -> None:
         self._metric_calls = self._lm_calls = self._lm_spans = self._cache_hits = 0
+        self._roles: dict[str, _Calls] = {}
         self._rest = Spend()
 
     def rollout(self, spans: int) -> None:
@@ -204,17 +232,26 @@ class Tally:
         """Add anything."""
         self._rest += spend
 
+    def call(self, role: str, spent: RoleSpend) -> None:
+        """Add model calls of one role."""
+        known = self._roles.get(role)
+        if known is None:
+            known = self._roles[role] = _Calls()
+        known.add(spent)
+
     def calls(self, by_role: Mapping[str, RoleSpend]) -> None:
         """Add model calls."""
-        if by_role:
-            self._rest += spend_of_calls(by_role)
+        for role, spent in by_role.items():
+            self.call(role, spent)
 
     @property
     def spend(self) -> Spend:
         """The total."""
-        return self._rest + Spend(
+        by_role = {role: calls.spend for role, calls in self._roles.items()}
+        counts = Spend(
             metric_calls=self._metric_calls,
             lm_calls=self._lm_calls,
             lm_spans=self._lm_spans,
             cache_hits=self._cache_hits,
         )
+        return self._rest + counts + spend_of_calls(by_role)

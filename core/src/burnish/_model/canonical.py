@@ -23,6 +23,9 @@ from burnish.errors import UsageError
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonMap: TypeAlias = "dict[str, Json]"
 
+_AS_IS = frozenset({str, bool, type(None)})
+"""Types whose values have their form already: looked at first, since most values are texts."""
+
 LONGEST_INT = 14_000
 """Bits of the largest integer that has a form: Python writes no more than 4,300 digits as text."""
 
@@ -41,6 +44,8 @@ def to_json(value: Any, path: str = "") -> Json:
     A date becomes its ISO text and a decimal its digits, so each equals that text. Raises `NotCanonicalError` for NaN,
     infinities, keys that are not text or fall together, values that contain themselves, sets and any other object.
     """
+    if type(value) in _AS_IS:
+        return value  # type: ignore[no-any-return]
     try:
         return _plain(value, path)
     except RecursionError:
@@ -48,6 +53,8 @@ def to_json(value: Any, path: str = "") -> Json:
 
 
 def _plain(value: Any, path: str) -> Json:
+    if type(value) in _AS_IS:
+        return value  # type: ignore[no-any-return]
     if isinstance(value, enum.Enum):  # before text and numbers: a member may be one of them too
         return _plain(value.value, path)
     if value is None or isinstance(value, bool):
@@ -81,7 +88,7 @@ def _number(value: int | float | decimal.Decimal, path: str) -> Json:
 def _mapping(value: Mapping[Any, Any], path: str) -> JsonMap:
     plain: JsonMap = {}
     for k, v in value.items():
-        key = _key(k, path)
+        key = k if type(k) is str else _key(k, path)
         if key in plain:
             raise NotCanonicalError(path, f"two of its keys are written `{key}`")
         plain[key] = _plain(v, f"{path}.{key}" if path else key)
@@ -115,14 +122,14 @@ def canonical_bytes(value: Json) -> bytes:
 
 
 def _walk(value: Json, out: list[bytes]) -> None:
-    if value is None:
-        out.append(b"n")
-    elif isinstance(value, bool):
-        out.append(b"b1" if value else b"b0")
-    elif isinstance(value, str):
+    if isinstance(value, str):  # first: most values are texts
         raw = value.encode("utf-8", "surrogatepass")
         out.append(b"s%d:" % len(raw))
         out.append(raw)
+    elif value is None:
+        out.append(b"n")
+    elif isinstance(value, bool):
+        out.append(b"b1" if value else b"b0")
     elif isinstance(value, int):
         out.append(b"i%d;" % value)
     elif isinstance(value, float):

@@ -10,7 +10,7 @@ from typing import Any, Literal, SupportsIndex
 import attrs
 import xxhash
 
-from burnish._model.canonical import Json, JsonMap, canonical_bytes, fingerprint
+from burnish._model.canonical import Json, JsonMap, fingerprint
 from burnish.errors import ModelAnswerError, UsageError
 
 Role = Literal["system", "user", "assistant"]
@@ -42,7 +42,8 @@ class Turns(tuple[Message, ...]):
 
 def turns_bytes(turns: tuple[Message, ...]) -> bytes:
     """Give the bytes that a digest of turns reads; those of further turns go on from them."""
-    return b"".join([canonical_bytes([m.role, m.content]) for m in turns])
+    texts = [text.encode("utf-8", "surrogatepass") for turn in turns for text in (turn.role, turn.content)]
+    return b"".join([b"%d:%b" % (len(text), text) for text in texts])
 
 
 @attrs.frozen(kw_only=True)

@@ -249,8 +249,8 @@ class Ledger:
         the bounds of all requests under way.
         """
         rations = self._rations
-        if not rations.active:
-            return self.budget.refusal(self.spend, requests=1)
+        if not rations.active:  # a single request can pass no other cap then
+            return None if self.budget.max_seconds is None else self.budget.refusal(self.spend, requests=1)
         view = self._view(aside=not rations.inside(call), held=rations.held(but=call.share))
         return self.budget.refusal(view, requests=1) or self._too_dear(view, rations.need(call))
 
@@ -272,7 +272,7 @@ class Ledger:
         self._requests_in_flight -= 1
         if self._rations.active:
             self._rations.ends(call, spent, charged=charged)
-        self._spent.calls({role: spent})
+        self._spent.call(role, spent)
 
     def release_request(self, call: Call) -> None:
         """Give back the reservation of a request that was never sent."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import trio
 
@@ -14,6 +13,9 @@ PRIORITY = {"proposer": 0}
 """Roles that go first: everything else waits for a proposal. Others have 1."""
 NOTABLE = 5.0
 """Seconds from which on a pause is told: a run that only waits looks like one that hangs."""
+
+UNLIMITED = 1_000_000
+"""Calls at once where the model says no number, as long as the provider says nothing either."""
 
 Told = Callable[[float, str], None]
 """Called once a pause with its seconds and the reason for it."""
@@ -28,7 +30,7 @@ class Limiter:
 
     def __init__(self, max_in_flight: int | None, told: Told | None = None) -> None:
         self._told = told
-        self._ceiling = max_in_flight if max_in_flight is not None else 1_000_000
+        self._ceiling = max_in_flight if max_in_flight is not None else UNLIMITED
         self._allowed = float(self._ceiling)
         self._in_flight = 0
         self._not_before = 0.0
@@ -40,14 +42,12 @@ class Limiter:
     def in_flight(self) -> int:
         return self._in_flight
 
-    @asynccontextmanager
-    async def slot(self, role: str) -> AsyncIterator[None]:
+    def slot(self, role: str) -> Slot:
         """Hold one of the model's slots inside the block. Cancelled while waiting, it leaves the queue."""
-        await self._acquire(PRIORITY.get(role, 1))
-        try:
-            yield
-        finally:
-            self._give_back()
+        return Slot(self, PRIORITY.get(role, 1))
+
+    def _paused(self) -> bool:
+        return self._not_before > 0 and self._not_before > trio.current_time()
 
     def pause(self, seconds: float, why: str = "") -> None:
         """Let nobody start for so long; told where that is `NOTABLE` seconds more than was known before."""
@@ -71,14 +71,25 @@ class Limiter:
         if self._allowed < self._ceiling:
             self._allowed = min(float(self._ceiling), self._allowed + 1.0 / max(1.0, self._allowed))
 
-    async def _acquire(self, priority: int) -> None:
+    async def acquire(self, priority: int) -> None:
+        """Take a slot, to be given back by `give_back`."""
         self._arrivals += 1
         arrival = self._arrivals
+        if self._allowed >= UNLIMITED and not self._paused():  # nobody has to queue
+            self._in_flight += 1
+            try:
+                await trio.lowlevel.checkpoint()
+            except BaseException:
+                self.give_back()
+                raise
+            if not self._paused():
+                return
+            self.give_back()
         while True:
             await self._take_turn(priority, arrival)
-            if self._not_before <= trio.current_time():
+            if not self._paused():
                 return
-            self._give_back()  # a pause began while it stood in the queue: it is waited for without a slot
+            self.give_back()  # a pause began while it stood in the queue: it is waited for without a slot
             await trio.sleep_until(self._not_before)
 
     async def _take_turn(self, priority: int, arrival: int) -> None:
@@ -91,13 +102,14 @@ class Limiter:
             await event.wait()
         except BaseException:
             if event.is_set():
-                self._give_back()
+                self.give_back()
             else:
                 self._queue.remove(entry)
                 heapq.heapify(self._queue)
             raise
 
-    def _give_back(self) -> None:
+    def give_back(self) -> None:
+        """Let the next one in."""
         self._in_flight -= 1
         self._wake()
 
@@ -105,6 +117,21 @@ class Limiter:
         while self._queue and self._in_flight < int(self._allowed):
             self._in_flight += 1
             heapq.heappop(self._queue)[2].set()
+
+
+class Slot:
+    """A slot for the length of a block: by hand, since each call takes one and a generator would take its time."""
+
+    __slots__ = ("_limiter", "_priority")
+
+    def __init__(self, limiter: Limiter, priority: int) -> None:
+        self._limiter, self._priority = limiter, priority
+
+    async def __aenter__(self) -> None:
+        await self._limiter.acquire(self._priority)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._limiter.give_back()
 
 
 class Limits:

@@ -198,6 +198,10 @@ def _limits(account: Account | None) -> Limits:
         return _unscoped_limits.get()
 
 
+_NO_SCOPE = nullcontext()
+_NOTHING_KNOWN = RoleSpend(requests=1, unpriced=1)
+
+
 async def _attempt(
     model: abc.Model, request: LMRequest, role: str, account: Account | None, limiter: Limiter
 ) -> LMResponse:
@@ -206,12 +210,12 @@ async def _attempt(
     if ledger is not None and account is not None:
         bound = bound_for(model, request, ledger.budget) if ledger.rations else UNBOUNDED
         call = await admitted(ledger.admit_request(role, bound), account)
-    sent, charged, answered, spent = False, True, "", RoleSpend(requests=1, unpriced=1)
+    sent, charged, answered, spent = False, True, "", _NOTHING_KNOWN
     try:
         async with limiter.slot(role):
             sent, began = True, trio.current_time()
             try:
-                with nullcontext() if ledger is None or not ledger.rations else within_call():
+                with _NO_SCOPE if ledger is None or not ledger.rations else within_call():
                     response = priced(await _timed(model, request), model.limits.price)
             except ModelRateLimitError:
                 limiter.shrink(began)
@@ -244,7 +248,9 @@ async def admitted(admission: Awaitable[Any], account: Account) -> Any:
 
 async def _timed(model: abc.Model, request: LMRequest) -> LMResponse:
     timeout = model.limits.timeout
-    with trio.move_on_after(math.inf if timeout is None else timeout + TIMEOUT_GRACE) as scope:
+    if timeout is None:
+        return await _complete(model, request)
+    with trio.move_on_after(timeout + TIMEOUT_GRACE) as scope:
         try:
             return await _complete(model, request)
         except ModelFailedError:  # code that makes an error of its own of being cancelled, as asyncio's does

@@ -109,7 +109,8 @@ class Account:
 
     def book(self, role: str, spent: RoleSpend, model: str = "") -> None:
         """Book a request that was made, and the id of the model that answered it."""
-        self.calls[role] = self.calls.get(role, RoleSpend()) + spent
+        known = self.calls.get(role)
+        self.calls[role] = spent if known is None else known + spent
         if model:
             self.models[model] = None
 

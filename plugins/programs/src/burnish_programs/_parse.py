@@ -48,6 +48,7 @@ _BULLET = re.compile(r"[ \t]*(?:[-*+•]|\d{1,4}[.)])[ \t]+(\S.*)")
 _FENCE = re.compile(r"\A\s*(`{3,}|~{3,})[^\n`]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
 _INTEGER = re.compile(r"([-+]?)(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.0*)?")
 _NUMBER = re.compile(r"([-+]?)(?:(?:[0-9]+|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,4})?")
+_MONEY = re.compile(r"\A([-+]?)[ ]?[$€£¥][ ]?")
 _MARKS = "*_`"
 _SCALARS = (Integer, Number, Boolean, Choices)
 
@@ -98,8 +99,8 @@ def split_reply(reply: str, outputs: Sequence[Field]) -> Mapping[str, str]:
         if found is None:
             parts[-1][1].append(line)
         else:
-            name = next(name for i, name in enumerate(names) if found[f"f{i}"] is not None)
-            parts.append((name, [_rest(found)]))
+            index = next(i for i in range(len(names)) if found[f"f{i}"] is not None) if len(names) > 1 else 0
+            parts.append((names[index], [_rest(found)]))
     texts: dict[str, str] = {}
     for name, lines in parts[1:]:
         texts.setdefault(name, "\n".join(lines).strip())
@@ -132,7 +133,7 @@ def _json_object(reply: str, outputs: Sequence[Field]) -> Mapping[str, str] | No
 
 
 def _unfenced(text: str) -> str:
-    fenced = _FENCE.match(text)
+    fenced = _FENCE.match(text) if "```" in text or "~~~" in text else None
     return fenced[2].strip() if fenced else text
 
 
@@ -193,7 +194,7 @@ def _scalar(text: str, kind: Integer | Number | Boolean | Choices) -> Any:
 
 
 def _number(bare: str, kind: Integer | Number, text: str) -> int | float:
-    plain = re.sub(r"\A([-+]?)[ ]?[$€£¥][ ]?", r"\1", bare.replace("−", "-"))
+    plain = bare if bare.isdecimal() else _MONEY.sub(r"\1", bare.replace("−", "-"))
     pattern = _INTEGER if isinstance(kind, Integer) else _NUMBER
     if not pattern.fullmatch(plain):
         raise MismatchError(kind.describe(), show_text(text))
