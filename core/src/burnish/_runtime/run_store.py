@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -175,8 +176,7 @@ class RunStore:
         connection = None
         try:
             if read_only and self.path is not None:
-                uri = f"{self.path.absolute().as_uri()}?mode=ro"
-                self._connection = connection = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=30.0)
+                self._connection = connection = _connect_for_reading(self.path)
                 _check_ours(connection, target)
                 return
             connection = sqlite3.connect(target, check_same_thread=False, timeout=30.0)
@@ -193,6 +193,8 @@ class RunStore:
             if not isinstance(error, sqlite3.Error):
                 raise
             step = "name a directory that holds a run" if read_only else "choose a directory that can be written"
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+                step = "free space, then run again"
             raise StoreError(
                 f"the run store {target} cannot be opened: {error}; {MEND if is_damage(error) else step}", path=target
             ) from error
@@ -290,13 +292,20 @@ async def open_run_store(path: Path | None, *, read_only: bool = False) -> Async
                 await trio.to_thread.run_sync(store._close, limiter=store._thread)
 
 
+def _connect_for_reading(path: Path) -> sqlite3.Connection:
+    """Open a store that nothing is written into, also where nothing can be: on a read-only disk it must be whole."""
+    still = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if still else ''}"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=30.0)
+
+
 def read_events(path: Path) -> Iterator[Event]:
     """Read a run's events, in order, without opening it for writing and without those that a rewind has dropped.
 
     Raises `StoreError` for a damaged file, one of another program, or one that a newer burnish wrote.
     """
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        connection = _connect_for_reading(path)
         try:
             _check_ours(connection, str(path))
             dropped = dropped_ranges(connection.execute(REWINDS).fetchall())
