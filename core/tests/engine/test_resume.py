@@ -90,16 +90,11 @@ def run(directory: Path, model: ScriptedModel, strategy: Any = None, **options: 
     return b.optimize(Predict("q -> a"), strategy=strategy or Climb(), run_dir=directory, **{**given, **options})
 
 
-def cut(directory: Path, to: Path, events: int, *, starts: bool = True) -> None:
-    """Copy a run as it was after so many events, with or without the rollouts that were under way."""
+def cut(directory: Path, to: Path, events: int) -> None:
+    """Copy a run as it was after so many events."""
     shutil.copytree(directory, to)
     with sqlite3.connect(to / "run.db") as connection:
         connection.execute("DELETE FROM events WHERE n > ?", (events,))
-        if not starts:
-            connection.execute(
-                "DELETE FROM events AS a WHERE type = 'RolloutStarted' AND NOT EXISTS (SELECT 1 FROM events b "
-                "WHERE b.type = 'RolloutLanded' AND b.step = a.step AND b.key = a.key)"
-            )
         connection.execute("DELETE FROM traces WHERE n > ?", (events,))
     connection.close()
 
@@ -142,12 +137,15 @@ def events_in(directory: Path) -> int:
 def test_a_run_that_was_cut_anywhere_goes_on_as_it_would_have(options: dict[str, Any], tmp_path: Path) -> None:
     """R2, R5, R8, R10, R13, R15: cut after any event and resumed, the same trajectory, and no answer paid twice."""
     whole = scripted()
-    expected = trajectory(run(tmp_path / "whole", whole, concurrency=16, **options), tmp_path / "whole")
-    last = events_in(tmp_path / "whole")
+    expected = trajectory(run(tmp_path / "whole", whole, concurrency=1, **options), tmp_path / "whole")
+    # not while a rollout is under way: what it had reserved would count as spent, and shows in what is told of spend
+    kinds = [type(event) for event in read_events(tmp_path / "whole" / "run.db")]
+    last = len(kinds)
     for number, after in enumerate(sorted({1, last - 1, last, *range(3, last, max(1, last // 11))})):
+        after -= kinds[after - 1] is RolloutStarted
         concurrency = 1 if number % 2 else 16
         place, model = tmp_path / f"cut {after}", scripted()
-        cut(tmp_path / "whole", place, after, starts=False)
+        cut(tmp_path / "whole", place, after)
         landed = sum(isinstance(e, RolloutLanded) and e.source == "live" for e in read_events(place / "run.db"))
         result = run(place, model, resume=True, concurrency=concurrency, **options)
         assert expected == trajectory(result, place), after

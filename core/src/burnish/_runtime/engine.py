@@ -48,9 +48,11 @@ async def gated(
     threshold: float,
     full: Sequence[int],
     step: str = "",
+    *,
+    bare: bool = False,
 ) -> GateOutcome:
     """Evaluate on a minibatch; only a mean strictly above the threshold earns the full evaluation (GEPA; E45-E47)."""
-    first = await evaluator.evaluate_many(target, [(candidate, minibatch)], traces=False, step=step)
+    first = await evaluator.evaluate_many(target, [(candidate, minibatch)], step=step, bare=bare)
     count_rollouts(first)
     if isinstance(first, BudgetExhausted):
         return attrs.evolve(first, stage="minibatch")
@@ -60,7 +62,7 @@ async def gated(
         return Undecided(minibatch=small)
     if not mean > threshold:
         return Rejected(minibatch=small)
-    second = await evaluator.evaluate_many(target, [(candidate, full)], step=step)
+    second = await evaluator.evaluate_many(target, [(candidate, full)], step=step, bare=bare)
     count_rollouts(second)
     if isinstance(second, BudgetExhausted):
         return attrs.evolve(second, stage="full", partial=small)
@@ -238,10 +240,11 @@ class Engine:
         A number asks for the samples from 0 on, a range for those alone: `range(2, 3)` is the third, and no other runs.
 
         Where the budget cannot pay for all, the leading candidates that fit are evaluated and `BudgetExhausted.partial`
-        holds them. With `traces`, every rollout comes with its trace. Unscored rows have `eval` None.
+        holds them. With `traces`, every rollout comes with its trace, without it none does. Unscored rows have `eval`
+        None.
         """
         outcome = await self._evaluator.evaluate_many(
-            self._target, requests, samples=samples, traces=traces, fit="leading", step=_step.get()
+            self._target, requests, samples=samples, traces=traces, fit="leading", step=_step.get(), bare=not traces
         )
         count_rollouts(outcome)
         return outcome
@@ -250,7 +253,9 @@ class Engine:
         self, candidate: int, minibatch: Sequence[int], threshold: float, *, full: Sequence[int]
     ) -> GateOutcome:
         """Evaluate on a minibatch; only a mean strictly above the threshold earns `full`."""
-        return await gated(self._evaluator, self._target, candidate, minibatch, threshold, full, _step.get())
+        return await gated(
+            self._evaluator, self._target, candidate, minibatch, threshold, full, _step.get(), bare=True
+        )
 
     async def call(
         self, program: Any, inputs: Mapping[str, Any], *, role: str = "proposer", sample: int = 0

@@ -99,17 +99,18 @@ class Evaluator(Books):
         fit: Fit = "whole",
         step: str = "",
         lenient: bool = False,
+        bare: bool = False,
     ) -> EvalOutcome:
         """Evaluate candidates on columns in one fan-out; results stand in the order of the request.
 
         Raises `UnknownIndexError`, `RowError` and `UnknownParameterError` before anything is spent; `MetricError` when
         all rows have finished, with the outputs kept; `RunStoppedError` where going on is pointless; `lenient` leaves
-        both as faults in the outcome. Cancelled, it ends what is in flight; what has landed stays.
+        both as faults in the outcome. With `bare` no rollout comes with its trace, not even one that ran just now. Cancelled, it ends what is in flight; what has landed stays.
         """
         must_be_trio()
         inputs = self.check(target, requests)
         taken = range(samples) if isinstance(samples, int) else samples
-        batch = self._batch(target, requests, taken, by_row=fit == "rows", bare=self.asks is not None and not traces)
+        batch = self._batch(target, requests, taken, by_row=fit == "rows", bare=bare)
         step, told = await self._begin(batch, target, fit, step, traces)
         if told is not None:
             return self._outcome(batch, requests, told)
