@@ -13,6 +13,7 @@ import pytest
 
 import burnish as b
 from burnish import EvalEngine, RolloutCache
+from burnish._runtime.codeowner import distribution
 from burnish._runtime.codeprint import code_print
 from burnish.testing import ScriptedModel
 
@@ -125,25 +126,103 @@ def test_helpers_of_another_module_count(monkeypatch: pytest.MonkeyPatch) -> Non
     assert prints[0] == prints[2] != prints[1]
 
 
-def test_installed_code_counts_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an installed package nothing is looked into, unless the thing itself comes from it."""
+def install(directory: Path, package: str, source: str, **metadata: str) -> Any:
+    """Write a module into a directory, with the metadata of a distribution, and import it afresh."""
+    file = directory / f"{package}.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(source)
+    for name, text in metadata.items():
+        info = directory / f"{package}-1.dist-info" / name.replace("_json", ".json")
+        info.parent.mkdir(exist_ok=True)
+        info.write_text(text)
+    spec = importlib.util.spec_from_file_location(package, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[package] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+VERSION = {"METADATA": "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"}
+INSTALLED = [
+    ("its version counts, not its code", "site-packages", "1", "1", {}, "by name"),
+    ("another version is other code", "site-packages", "1", "2", {}, "told apart"),
+    ("a user's own file", "src", "1", "1", {}, "told apart"),
+    ("without a version", "site-packages", None, None, {}, "told apart"),
+    ("from a directory", "site-packages", "1", "1", {"direct_url_json": '{"dir_info": {}}'}, "told apart"),
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "where", "one", "other", "more", "expected"), INSTALLED, ids=[what for what, *_ in INSTALLED]
+)
+def test_installed_code_counts_by_name_and_version(
+    what: str, where: str, one: str | None, other: str | None, more: dict[str, str], expected: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Of an installed package nothing is looked into, unless it has no version, or the thing itself comes from it."""
     prints = []
-    for directory in ("site-packages", "src"):
-        for body in ("1", "2"):
-            file = tmp_path / directory / body / "helpers.py"
-            file.parent.mkdir(parents=True)
-            file.write_text(f"def norm(s): return {body}\ndef metric(e, p, trace=None): return norm(p)\n")
-            spec = importlib.util.spec_from_file_location("helpers", file)
-            assert spec is not None
-            assert spec.loader is not None
-            helpers = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(helpers)
-            monkeypatch.setitem(sys.modules, "helpers", helpers)
-            using = module_of("from helpers import norm\ndef metric(e, p, trace=None): return norm(p)")
-            prints.append((code_print(using.metric).fingerprint, code_print(helpers.metric).fingerprint))
-    installed, own = prints[:2], prints[2:]
-    assert (True, False) == (installed[0][0] == installed[1][0], own[0][0] == own[1][0])
-    assert installed[0][1] != installed[1][1]
+    package = f"helpers{INSTALLED.index((what, where, one, other, more, expected))}"
+    monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
+    for number, (body, version) in enumerate((("1", one), ("2", other))):
+        directory = tmp_path / str(number) / where
+        metadata = {} if version is None else {"METADATA": VERSION["METADATA"].format(package, version), **more}
+        source = f"def norm(s): return {body}\ndef metric(e, p, trace=None): return norm(p)\n"
+        helpers = install(directory, package, source, **metadata)
+        monkeypatch.syspath_prepend(directory)
+        distribution.cache_clear()
+        using = module_of(f"from {package} import norm\ndef metric(e, p, trace=None): return norm(p)")
+        prints.append((code_print(using.metric), code_print(helpers.metric)))
+    assert {()} == {each.opaque for pair in prints for each in pair}
+    assert (expected == "by name") == (prints[0][0] == prints[1][0])
+    assert prints[0][1] != prints[1][1]
+
+
+def test_a_library_decorator_does_not_hide_what_it_wraps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an installed decorator has made of the user's function counts by that function, and by the version."""
+    source = (
+        "import functools\ndef retry(f):\n    @functools.wraps(f)\n    def w(*a): return f(*a)\n    return w\n"
+        "def quiet(f):\n    def w(*a): return f(*a)\n    return w\n"
+    )
+    monkeypatch.setitem(sys.modules, "retrying", types.ModuleType("retrying"))
+    install(tmp_path / "site-packages", "retrying", source, METADATA=VERSION["METADATA"].format("retrying", "1"))
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    for decorator in ("retry", "quiet"):
+        text = f"import retrying\n@retrying.{decorator}\ndef f(x): return <>\ndef metric(e, p, trace=None): return f(p)"
+        assert print_of(text.replace("<>", "1")) != print_of(text.replace("<>", "2"))
+        assert print_of(text.replace("<>", "1")) == print_of(text.replace("<>", "1"))
+
+
+def test_a_file_named_like_the_standard_library_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a module lies decides whose it is."""
+    prints = []
+    for body in ("1", "2"):
+        monkeypatch.setitem(sys.modules, "chunk", types.ModuleType("chunk"))
+        install(tmp_path / body, "chunk", f"def norm(s): return {body}\n")
+        prints.append(print_of("import chunk\ndef metric(e, p, trace=None): return chunk.norm(p)"))
+    assert prints[0] != prints[1]
+
+
+def test_modules_inside_functions_and_packages_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E34: `import pkg.sub` in a function, a module in a closure, and constants deep in packages, around a circle."""
+    readings = [
+        "def metric(e, p):\n    from pkg.a.b.c import K\n    return K",
+        "def metric(e, p):\n    import pkg.a.b.c as c\n    return c.K",
+        "import pkg\ndef metric(e, p): return pkg.a.b.c.K",
+        "import pkg\ndef make(m):\n    def metric(e, p): return m.K\n    return metric\nmetric = make(pkg.a.b.c)",
+        "def metric(e, p):\n    def inner():\n        import pkg.a.b.c\n        return pkg.a.b.c.K\n    return inner()",
+    ]
+    names = ["pkg", "pkg.a", "pkg.a.b", "pkg.a.b.c"]
+    for reading in readings:
+        prints = []
+        for value in (1, 2, 1):
+            modules = [module_of(f"K = {value if name == names[-1] else 0}", name) for name in names]
+            for name, module, inner in zip(names, modules, [*modules[1:], modules[0]], strict=True):
+                monkeypatch.setitem(sys.modules, name, module)
+                setattr(module, inner.__name__.rpartition(".")[2], inner)
+            prints.append(print_of(reading))
+        assert prints[0] == prints[2] != prints[1]
 
 
 def test_objects_without_content_are_opaque_and_state_is_no_constant() -> None:

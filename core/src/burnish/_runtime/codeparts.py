@@ -1,11 +1,10 @@
-"""What `codeprint` reads of code: byte code, names, a class's members, plain values, and whose code it is."""
+"""What `codeprint` reads of code: byte code, names, a class's members, the attributes of objects, plain values."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
 import dis
-import enum
 import functools
 import json
 import pathlib
@@ -13,7 +12,7 @@ import re
 import sys
 import types
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -21,64 +20,15 @@ import attrs
 MOST_VALUES = 200_000
 """More values in one list or mapping of plain data have no content identity."""
 
-_SCALARS = (str, int, float, bool, bytes, complex, type(None), type(...), type(NotImplemented), range)
-_VALUES = (decimal.Decimal, datetime.date, datetime.time, datetime.timedelta, uuid.UUID, pathlib.PurePath)
-_TYPE_FORMS = (types.GenericAlias, types.UnionType)
-_HEAP_TYPE = 1 << 9
-"""The flag of a class that was made at run time, as all that are written in Python are."""
+SCALARS = (str, int, float, bool, bytes, complex, type(None), type(...), type(NotImplemented), range)
+VALUES = (
+    *(decimal.Decimal, uuid.UUID, datetime.timezone, datetime.timedelta),
+    *(datetime.datetime, datetime.date, datetime.time),
+    *(pathlib.PosixPath, pathlib.WindowsPath, pathlib.PurePosixPath, pathlib.PureWindowsPath),
+)
+TYPE_FORMS = (types.GenericAlias, types.UnionType)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-# --- whose code it is ------------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class Owner:
-    """Whose code is looked into: the user's own, and the package of the thing that is printed."""
-
-    packages: frozenset[str]
-
-    @classmethod
-    def of(cls, thing: Any) -> Owner:
-        """Take the packages of a function, class, object, or of the code in a tuple."""
-        if isinstance(thing, functools.partial):
-            return cls.of(thing.func)
-        if isinstance(thing, tuple):
-            code = (types.FunctionType, types.MethodType, type)
-            return cls(frozenset().union(*(cls.of(item).packages for item in thing if isinstance(item, code))))
-        named = thing if isinstance(thing, (types.FunctionType, types.MethodType, type)) else type(thing)
-        return cls(frozenset({_package(named.__module__ or "")}))
-
-    def owns(self, thing: Any) -> bool:
-        """Say whether a function, class or module is to be looked into, by its module and where that lies."""
-        name = source_module(thing)
-        package = _package(name)
-        if package in self.packages:
-            return package != "builtins"
-        if package == "burnish" or package.startswith("burnish_") or package in sys.stdlib_module_names:
-            return False
-        if isinstance(thing, types.FunctionType):
-            file: Any = thing.__code__.co_filename
-        else:
-            file = getattr(sys.modules.get(name), "__file__", None)
-        return not isinstance(file, str) or not ("site-packages" in file or "dist-packages" in file)
-
-    def follows(self, function: types.FunctionType) -> bool:
-        """Say whether the global names in a function's code are looked up."""
-        return _package(source_module(function)) != "burnish" and self.owns(function)
-
-
-def source_module(thing: Any) -> str:
-    """Name the module that a thing was written in; a decorated function says it is from that of what it wraps."""
-    if isinstance(thing, types.ModuleType):
-        return thing.__name__
-    if isinstance(thing, types.FunctionType):
-        return str(thing.__globals__.get("__name__") or thing.__module__)
-    return str(thing.__module__)
-
-
-def _package(module: str) -> str:
-    return module.partition(".")[0]
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 # --- functions -------------------------------------------------------------------------------------------------
@@ -90,7 +40,7 @@ def code_form(code: types.CodeType) -> str:
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     constants = [_constant(value) for value in code.co_consts]
-    return f"{code.co_code.hex()}:{code.co_exceptiontable.hex()}:{constants}:{names}:{counts}"
+    return f"{code.co_name}:{code.co_code.hex()}:{code.co_exceptiontable.hex()}:{constants}:{names}:{counts}"
 
 
 def _constant(value: Any) -> str:
@@ -98,7 +48,16 @@ def _constant(value: Any) -> str:
         return code_form(value)
     if isinstance(value, tuple):
         return f"({','.join(map(_constant, value))})"
-    return f"{{{sorted(map(_constant, value))}}}" if isinstance(value, frozenset) else repr(value)
+    return f"{{{sorted(map(_constant, value))}}}" if isinstance(value, frozenset) else _shown(value)
+
+
+@attrs.frozen
+class Import:
+    """A module that a function imports itself, and what it takes out of it."""
+
+    name: str
+    level: int
+    taken: tuple[str, ...]
 
 
 @attrs.frozen
@@ -109,67 +68,147 @@ class Names:
     """Global names and attributes; a global that is only named like an attribute does no harm."""
     written: frozenset[str]
     """Global names that it assigns."""
+    imports: tuple[Import, ...]
 
 
 @functools.lru_cache(maxsize=4096)
 def names_in(code: types.CodeType) -> Names:
     """Find the names that code may look up outside of itself."""
     written: set[str] = set()
-    if dis.opmap["STORE_GLOBAL"] in code.co_code[::2]:  # taking code apart is slow, and few do this
-        written = {op.argval for op in dis.get_instructions(code) if op.opname == "STORE_GLOBAL"}
+    imports: list[Import] = []
+    if {dis.opmap["STORE_GLOBAL"], dis.opmap["IMPORT_NAME"]} & set(code.co_code[::2]):  # taking apart is slow
+        done = list(dis.get_instructions(code))
+        written = {op.argval for op in done if op.opname == "STORE_GLOBAL"}
+        found = [(n, op.argval) for n, op in enumerate(done) if op.opname == "IMPORT_NAME"]
+        loaded = [[op.argval for op in done[:n] if op.opname.startswith("LOAD_")][-2:] for n, _ in found]
+        imports = [Import(name, level, taken or ()) for (_, name), (level, taken) in zip(found, loaded, strict=True)]
     inner = [names_in(value) for value in code.co_consts if isinstance(value, types.CodeType)]
     return Names(
         frozenset(code.co_names).union(*(names.read for names in inner)),
         frozenset(written).union(*(names.written for names in inner)),
+        (*imports, *(one for names in inner for one in names.imports)),
     )
 
 
 # --- classes ---------------------------------------------------------------------------------------------------
 
+_MACHINERY = frozenset(
+    {
+        *("__dict__", "__weakref__", "__module__", "__qualname__", "__slots__", "__abstractmethods__", "__signature__"),
+        *("__firstlineno__", "__static_attributes__", "__annotations_cache__", "__classdictcell__", "__attrs_props__"),
+        *("_abc_impl", "_value2member_map_"),
+    }
+)
+"""What the interpreter and makers of classes keep in one: it follows from the rest, or grows while it is used."""
+
 
 def members_of(kind: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Give what a class itself defines, by name: functions out of their wrappers, attributes, annotations as text."""
+    """Give what a class itself defines, by name: functions out of their wrappers, attributes, annotations."""
     space = vars(kind)
     for name in sorted(space):
         value = space[name]
         if isinstance(value, (staticmethod, classmethod)):
-            yield name, (type(value).__name__, value.__func__)
+            yield name, (type(value), value.__func__)
         elif isinstance(value, property):
-            yield name, ("property", value.fget, value.fset, value.fdel)
+            yield name, (type(value), value.fget, value.fset, value.fdel)
         elif isinstance(value, functools.cached_property):
-            yield name, ("cached", value.func)
+            yield name, (type(value), value.func)
         elif name == "__annotations__":
-            yield name, tuple(f"{field}: {_annotation(text)}" for field, text in value.items())
-        elif isinstance(value, types.FunctionType) or not (_is_dunder(name) or _is_machinery(name, value)):
+            yield name, tuple(_annotations(kind, value))
+        elif name == "__doc__":
+            yield name, (_ADDRESS.sub("", str(value)),)
+        elif not _is_machinery(kind, name, value):
             yield name, (value,)
 
 
-def _annotation(value: Any) -> str:
+def _annotations(kind: type, found: Mapping[str, Any]) -> Iterator[Any]:
+    """Give annotations as text, and the classes that they name: a framework may ask a model for just these."""
+    space = getattr(sys.modules.get(kind.__module__), "__dict__", {})
+    for field, value in found.items():
+        yield f"{field}: {annotation_text(value)}"
+        if isinstance(value, str):
+            yield from (space[name] for name in re.findall(r"\w+", value) if isinstance(space.get(name), type))
+        else:
+            yield value
+
+
+def annotation_text(value: Any) -> str:
+    """Write an annotation as it would stand in source."""
     text = value if isinstance(value, str) else getattr(value, "__qualname__", None)
-    return text if isinstance(text, str) and not isinstance(value, _TYPE_FORMS) else _ADDRESS.sub("", repr(value))
+    return text if isinstance(text, str) and not isinstance(value, TYPE_FORMS) else _ADDRESS.sub("", repr(value))
 
 
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
+def _is_machinery(kind: type, name: str, value: Any) -> bool:
+    pydantic = name.startswith("__pydantic_") and name != "__pydantic_fields__"
+    own_slot = isinstance(value, _SLOTS) and value.__objclass__ is kind
+    file = value.__code__.co_filename if isinstance(value, types.FunctionType) else ""
+    seeded = name == "__hash__" and file.startswith("<attrs generated")  # it holds a hash of this process
+    return name in _MACHINERY or pydantic or own_slot or seeded or type(value).__name__ == "_tuplegetter"
 
 
-def _is_machinery(name: str, value: Any) -> bool:
-    """Say whether a class has it from the interpreter: slots, the fields of a named tuple, what `abc` keeps."""
-    getter = hasattr(type(value), "__get__") and not isinstance(value, types.MethodType)
-    return name == "_abc_impl" or (getter and not hasattr(value, "__wrapped__") and not is_python_class(type(value)))
+# --- objects ---------------------------------------------------------------------------------------------------
 
 
-def is_python_class(kind: type) -> bool:
-    """Say whether all that an object holds is in its attributes: its class and bases are written in Python."""
-    return kind is not object and all(_is_python(base) for base in kind.__mro__[:-1])
+def fields_of(thing: Any, base: type) -> dict[str, Any]:
+    """Give an object's attributes as they are kept, without those of its compiled `base` and of `cached_property`."""
+    found: dict[str, Any] = {}
+    kinds = type(thing).__mro__[: type(thing).__mro__.index(base)]
+    members = [pair for kind in kinds for pair in vars(kind).items()]
+    lazy = {name for name, value in members if isinstance(value, functools.cached_property)}
+    for kind in kinds:
+        for name, slot in vars(kind).items():
+            if isinstance(slot, types.MemberDescriptorType) and slot.__objclass__ is kind:
+                try:
+                    found[name] = slot.__get__(thing)
+                except AttributeError:  # not set
+                    continue
+    found.update({name: value for name, value in own_space(thing).items() if name not in lazy})
+    return found
 
 
-def _is_python(kind: type) -> bool:
-    space = vars(kind)
-    if not kind.__flags__ & _HEAP_TYPE:
-        return False
-    named = "__dict__" in space or "__slots__" in space
-    return named or any(isinstance(value, types.FunctionType) for value in space.values())
+def own_space(thing: Any) -> Mapping[str, Any]:
+    """Give the attributes that a thing has by itself, without asking its class."""
+    try:
+        space: Any = vars(thing) if issubclass(type(thing), type) else object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return space if isinstance(space, (dict, types.MappingProxyType)) else {}
+
+
+def attribute(thing: Any, name: str) -> Any:
+    """Get an attribute; None where there is none, or a property or a proxy raises."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:
+        return None
+
+
+def holder_of(thing: Any, name: str) -> type | None:
+    """Find the class that gives an object an attribute; None where it would be its own, or made when asked for."""
+    return next((kind for kind in type(thing).__mro__ if name in vars(kind)), None)
+
+
+def has(thing: Any, *names: str) -> bool:
+    """Say whether an object has attributes of these names, without those that it passes on from another object."""
+    return all(name in own_space(thing) or holder_of(thing, name) is not None for name in names)
+
+
+def own_fingerprint(thing: Any) -> str | None:
+    """Give the `fingerprint` that someone gave this very thing.
+
+    One that `functools.wraps` has copied is that of another function, a constant of a base class is that of another
+    class, and that of a method's function says nothing about the object it is bound to.
+    """
+    space = own_space(thing)
+    if "fingerprint" in space:
+        given = space["fingerprint"]
+        copied = "__wrapped__" in space and attribute(space["__wrapped__"], "fingerprint") == given
+        return given if isinstance(given, str) and not copied else None
+    holder = None if isinstance(thing, (type, types.MethodType)) else holder_of(thing, "fingerprint")
+    if holder is None or (isinstance(vars(holder)["fingerprint"], str) and holder is not type(thing)):
+        return None
+    given = attribute(thing, "fingerprint")
+    return given if isinstance(given, str) else None
 
 
 # --- values ----------------------------------------------------------------------------------------------------
@@ -178,26 +217,38 @@ def _is_python(kind: type) -> bool:
 def value_text(value: Any) -> str | None:
     """Write a value that is what its text says; None for anything else."""
     kind = type(value)
-    if kind in _SCALARS or (kind is tuple and all(type(item) in _SCALARS for item in value)):
-        return repr(value)
-    for plain in (str, bytes, int, float):
-        if isinstance(value, plain) and not isinstance(value, enum.Enum):
-            return f"{kind.__qualname__} {plain.__repr__(value)}"
-    if isinstance(value, _VALUES):
-        return f"{kind.__qualname__} {value!r}"
-    if isinstance(value, _TYPE_FORMS) or (kind.__module__ == "typing" and not isinstance(value, type)):
+    if kind in SCALARS or (kind is tuple and all(type(item) in SCALARS for item in value)):
+        return _shown(value)
+    if kind in VALUES:
+        return base_text(value, kind)
+    if kind.__module__ == "typing" and not isinstance(value, type) and not has(value, "__origin__"):
         return f"type {_ADDRESS.sub('', repr(value))}"
     return None
 
 
+def base_text(value: Any, base: type) -> str | None:
+    """Write a value as one of a base class does; None where it holds a time zone that is no plain value."""
+    zone = attribute(value, "tzinfo")
+    if zone is not None and type(zone).__module__ not in ("datetime", "zoneinfo"):
+        return None
+    return f"{base.__qualname__} {_shown(value, base)}"
+
+
+def _shown(value: Any, base: Any = None) -> str:
+    try:
+        return str(repr(value) if base is None else base.__repr__(value))
+    except ValueError:  # Python writes no more than 4,300 digits
+        return f"({','.join(map(_shown, value))})" if isinstance(value, tuple) else hex(value)
+
+
 def plain_text(value: Any) -> str | None:
-    """Write a list or mapping of plain data; None for anything else."""
+    """Write a list or mapping of plain data, in its order; None for anything else."""
     try:
         if type(value) not in (list, dict) or not _is_plain(value, [MOST_VALUES]):
             return None
-    except RecursionError:  # it holds itself
+        return f"{type(value).__name__} {json.dumps(value)}"
+    except (RecursionError, ValueError):  # it holds itself, or an integer of more than 4,300 digits
         return None
-    return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
 
 
 def _is_plain(value: Any, left: list[int]) -> bool:
