@@ -200,6 +200,8 @@ def _not_ours(path: Path) -> str | None:
         return "is not an SQLite file"
     if len(header) < 100:
         return "is damaged (cut off)"
+    if header[18] not in (1, 2) or header[19] not in (1, 2) or int.from_bytes(header[44:48], "big") > 4:
+        return "is damaged (SQLite has written no such header)"  # it would take it for one of a later version
     owner = int.from_bytes(header[68:72], "big")
     if owner == RUN_STORE_ID:
         return "is the run store of a run, not a cache"
