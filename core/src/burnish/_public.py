@@ -63,14 +63,14 @@ from burnish._model.stats import FEWEST_FOR_INTERVAL as FEWEST_FOR_INTERVAL
 from burnish._model.stats import PairedComparison as PairedComparison
 from burnish._model.trace import Span as Span
 from burnish._model.trace import Trace as Trace
+from burnish._runtime.calls import CallRequest as CallRequest
+from burnish._runtime.calls import Reply as Reply
 from burnish._runtime.capture import capture as capture
 from burnish._runtime.capture import span as span
 from burnish._runtime.codeprint import CodePrint as CodePrint
 from burnish._runtime.codeprint import code_print as code_print
 from burnish._runtime.config import DEFAULT_EVAL_CONCURRENCY as DEFAULT_EVAL_CONCURRENCY
 from burnish._runtime.config import EngineConfig as EngineConfig
-from burnish._runtime.calls import CallRequest as CallRequest
-from burnish._runtime.calls import Reply as Reply
 from burnish._runtime.engine import Engine as Engine
 from burnish._runtime.engine import EvalEngine as EvalEngine
 from burnish._runtime.evaluation import evaluate_trainset as evaluate_trainset

@@ -69,6 +69,11 @@ class Names:
     written: frozenset[str]
     """Global names that it assigns."""
     imports: tuple[Import, ...]
+    computed: bool
+    """Whether it looks for modules or globals by names that are not in the code."""
+
+
+_BY_NAME = frozenset({"globals", "import_module", "__import__"})
 
 
 @functools.lru_cache(maxsize=4096)
@@ -87,6 +92,7 @@ def names_in(code: types.CodeType) -> Names:
         frozenset(code.co_names).union(*(names.read for names in inner)),
         frozenset(written).union(*(names.written for names in inner)),
         (*imports, *(one for names in inner for one in names.imports)),
+        bool(_BY_NAME & set(code.co_names)) or any(names.computed for names in inner),
     )
 
 
@@ -103,13 +109,11 @@ _MACHINERY = frozenset(
 
 
 def members_of(kind: type) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Give what a class itself defines, by name: functions out of their wrappers, attributes, annotations."""
+    """Give what a class itself defines, by name: functions, those of properties, attributes, annotations."""
     space = vars(kind)
     for name in sorted(space):
         value = space[name]
-        if isinstance(value, (staticmethod, classmethod)):
-            yield name, (type(value), value.__func__)
-        elif isinstance(value, property):
+        if isinstance(value, property):
             yield name, (type(value), value.fget, value.fset, value.fdel)
         elif isinstance(value, functools.cached_property):
             yield name, (type(value), value.func)
@@ -221,8 +225,6 @@ def value_text(value: Any) -> str | None:
         return _shown(value)
     if kind in VALUES:
         return base_text(value, kind)
-    if kind.__module__ == "typing" and not isinstance(value, type) and not has(value, "__origin__"):
-        return f"type {_ADDRESS.sub('', repr(value))}"
     return None
 
 

@@ -105,6 +105,8 @@ class _Printer(ValueWriter):
         What it assigns itself is state, no constant.
         """
         names, space = names_in(function.__code__), function.__globals__
+        if names.computed:
+            self._opaque(function)
         found = [*modules]
         forms: dict[str, Json] = {f"{one}": self._imported(one, space, found) for one in names.imports}
         forms.update(self._looked_up("", space, names.read - names.written, found))

@@ -99,8 +99,9 @@ class ValueWriter:
         for kinds, write in _WRITERS:
             if issubclass(kind, kinds):  # by the real type: a proxy says it is what it stands for
                 return write(self, thing, depth)
-        if kind in TYPE_FORMS or (kind.__module__ == "typing" and has(thing, "__origin__")):
-            return {"type": annotation_text(thing), "of": self._items(typing.get_args(thing), depth)}
+        if kind in TYPE_FORMS or kind.__module__ == "typing":
+            named = [attribute(thing, name) for name in ("__supertype__", "__bound__", "__constraints__")]
+            return {"type": annotation_text(thing), "of": self._items([*typing.get_args(thing), *named], depth)}
         return self._instance(thing, depth)
 
     def _inherited(self, thing: Any, name: str, depth: int) -> Json:
@@ -141,7 +142,7 @@ class ValueWriter:
         again = self._again(thing)
         if again is not None:
             return again
-        if base not in _BASES or (len(thing) > MOST_ITEMS and base not in _SETS):
+        if base not in _BASES or (base.__len__(thing) > MOST_ITEMS and base not in _SETS):
             return self._opaque(thing)
         heir = self._heir(thing, base, depth)
         if base in _MAPPINGS:
@@ -198,15 +199,15 @@ class ValueWriter:
         again = self._again(thing)
         if again is not None:
             return again
-        value, fields = self._form(thing.value, depth + 1), self._fields(thing, depth, but=_MEMBER_NAMES)
-        return {"member": thing.name, "is": value, "of": self._class_of(type(thing), depth), "fields": fields}
+        value, fields = self._form(thing._value_, depth + 1), self._fields(thing, depth, but=_MEMBER_NAMES)
+        return {"member": thing._name_, "is": value, "of": self._class_of(type(thing), depth), "fields": fields}
 
     def _pattern(self, thing: re.Pattern[Any], depth: int) -> Json:
         return {"pattern": repr(thing.pattern), "flags": thing.flags}
 
     def _wrapped(self, thing: Any, depth: int) -> Json:
         """Write a function out of `functools.lru_cache`, `staticmethod` or `classmethod`."""
-        fields = self._fields(thing, depth, but=("__wrapped__",))
+        fields = self._fields(thing, depth, but=("__wrapped__", "__annotations__", *functools.WRAPPER_ASSIGNMENTS))
         by = self._class_of(type(thing), depth)
         return {"wrapped": self._form(thing.__wrapped__, depth + 1), "by": by, "fields": fields}
 
@@ -259,7 +260,7 @@ def _builtin_base(kind: type) -> type:
 def _order(item: Any) -> str | None:
     """Give what an item of a set is sorted by; None where that would not be the same in another process."""
     if isinstance(item, Enum):
-        return f"{type(item).__module__}.{type(item).__qualname__}.{item.name}"
+        return f"{type(item).__module__}.{type(item).__qualname__}.{item._name_}"
     named = isinstance(item, (type, types.FunctionType))
     return f"{item.__module__}.{item.__qualname__}" if named else value_text(item)
 

@@ -105,7 +105,8 @@ class Evaluator(Books):
 
         Raises `UnknownIndexError`, `RowError` and `UnknownParameterError` before anything is spent; `MetricError` when
         all rows have finished, with the outputs kept; `RunStoppedError` where going on is pointless; `lenient` leaves
-        both as faults in the outcome. With `bare` no rollout comes with its trace, not even one that ran just now. Cancelled, it ends what is in flight; what has landed stays.
+        both as faults in the outcome. With `bare` no rollout comes with its trace, not even one that ran just now.
+        Cancelled, it ends what is in flight; what has landed stays.
         """
         must_be_trio()
         inputs = self.check(target, requests)
