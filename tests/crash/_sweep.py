@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -46,23 +46,28 @@ class Appending:
         return LMResponse(text=f"a: {word if right else 'wrong'}", usage=Usage(input_tokens=9, output_tokens=2))
 
 
-def run(path: Path, *, cached: bool = False, concurrency: int = 16, pace: float = 0.002, **options: Any) -> b.Result:
-    """Begin the run of a directory, or go on with it."""
-    given: dict[str, Any] = {
-        "strategy": b.Use("bootstrap-random", num_candidates=4),
-        "budget": b.Budget(max_requests=5000),
-        "cache": b.Use("sqlite", path=str(path / "cache.db")) if cached else None,
-        **SETS,
-        **options,
-    }
+def run(
+    path: Path,
+    *,
+    cached: bool = False,
+    concurrency: int = 16,
+    pace: float = 0.002,
+    strategies: Sequence[tuple[str, Mapping[str, Any]]] = (("bootstrap-random", {"num_candidates": 4}),),
+    most: int = 5000,
+    rows: int = 100,
+) -> b.Result:
+    """Begin the run of a directory, or go on with it; `rows` bounds each of its sets, `most` its requests."""
     return b.optimize(
         Predict("q -> a"),
         metric="exact_match",
+        strategy=[b.Use(name, **options) for name, options in strategies],
+        budget=b.Budget(max_requests=most),
+        cache=b.Use("sqlite", path=str(path / "cache.db")) if cached else None,
         models=Appending(path / CALLS, pace),
         concurrency=concurrency,
         run_dir=path / "run",
         resume=(path / "run" / "run.db").exists(),
-        **given,
+        **{name: part[:rows] for name, part in SETS.items()},
     )
 
 
@@ -103,9 +108,16 @@ def _arm(moment: tuple[str, int, bool]) -> None:
 class Nursery:
     """Starts runs; leaving the block ends the process that they are children of."""
 
+    def __init__(self, hash_seed: int = 0) -> None:
+        self._variables = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+
     def __enter__(self) -> Nursery:
         self._server = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self._variables,
         )
         return self
 

@@ -73,7 +73,8 @@ def _open_lock(run_dir: Path, flags: int = 0) -> int:
         return os.open(path, flags, 0o644)
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be opened: {error.strerror or error}; see to its rights, or choose another directory", path=str(run_dir)
+            f"{path} cannot be opened: {error.strerror or error}; see to its rights, or choose another directory",
+            path=str(run_dir),
         ) from error
 
 
