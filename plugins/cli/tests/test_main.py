@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from burnish.errors import BudgetExceededError, InternalError, RunStoppedError, StoreError
-from burnish_cli import main
+from burnish_cli import main, text
 from burnish_cli.exits import Exit, report_error
 
 
@@ -104,6 +104,19 @@ def test_a_run_without_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "best.json cannot be read: No such file or directory" in capsys.readouterr().err
     assert 2 == main(["show", str(tmp_path), "--json"])
     assert "result.json is not there: the run has not come to its end" in capsys.readouterr().err
+
+
+def test_a_command_is_written_as_it_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under `uv run`, whose PATH ends with it, and where the command is called by its path, the same is printed."""
+    monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", raising=False)
+    monkeypatch.setattr("shutil.which", lambda _: "/bin/burnish")
+    assert "`burnish show 'runs/a b' --prompt`" == text.command("show", Path("runs/a b"), "--prompt")
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1")
+    assert "`uv run --no-sync burnish show runs`" == text.command("show", "runs")
+    monkeypatch.delenv("UV_RUN_RECURSION_DEPTH")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setattr("sys.argv", [".venv/bin/burnish"])
+    assert "`.venv/bin/burnish show runs`" == text.command("show", "runs")
 
 
 def test_whose_fault(capsys: pytest.CaptureFixture[str]) -> None:

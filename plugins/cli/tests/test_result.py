@@ -188,6 +188,11 @@ def test_failures_are_told() -> None:
     assert r"wordnet: every rollout failed: RuntimeError: \x1b (first in test row 0)" == first
     assert "  failures    20 of 20 test rollouts, most often by this cause" in rest
     assert 1 == "\n".join([first, *rest]).count("RuntimeError")
+    assert baseline.strategies
+    noted = attrs.evolve(baseline.strategies[0], notes=(f"the first with {ALL.cause}, at once", "other"))
+    told = attrs.evolve(baseline, strategies=(noted,), finished=False, stop_reason=f"stopped: 16 x {ALL.cause}")
+    assert 1 == "\n".join(in_words(told)).count("RuntimeError")
+    assert "  stopped     too many rollouts failed in a row; " in "\n".join(in_words(told))
     assert "failed" == baseline.outcome
     winner = attrs.evolve(RESULT, failures=FailureTable(test=SOME, test_baseline=ALL, search=SOME))
     line = r"1 of 20 test rollouts (20 of the baseline), most often RuntimeError: \x1b (first in test row 3)"

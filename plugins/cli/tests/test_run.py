@@ -139,6 +139,9 @@ def test_no_improvement_is_said_plainly(place: Path, capsys: pytest.CaptureFixtu
     assert "no improvement" == result(place, "again")["outcome"]
     assert 0 == main(["show", "runs/again"])
     assert "again: no improvement: no candidate beat the baseline" in capsys.readouterr().out
+    assert 0 == main(["show", "runs"])
+    told = "no improvement: no candidate beat the baseline on the validation rows"
+    assert [f"runs/burnish: {told}", f"runs/again: {told}"] == capsys.readouterr().out.splitlines()
 
 
 def test_a_plan_spends_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -455,7 +458,9 @@ def test_an_interrupt_keeps_the_best_so_far(place: Path, capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     assert "stopping, the best so far is kept" in err
     assert "stopped     cancelled; `burnish resume runs/burnish` goes on" in out
+    assert "burnish: stopped before any candidate was scored on all validation rows" in out
     form = result(place)
+    assert ("not tested", 0) == (form["outcome"], form["scored_candidates"])
     assert ("cancelled", False, None, 12) == (
         form["stop_reason"],
         form["finished"],
@@ -600,6 +605,8 @@ def test_a_prompt_file_is_tuned_without_configuration(place: Path, capsys: pytes
     out, err = capsys.readouterr()
     assert "data      `text` → `colour`; 29 train, 29 validation, 38 test rows" in err
     assert "prompt: improved by" in out
+    best = result(place, "prompt")["validation"]["winner"]
+    assert (best == 1.0) == ("with `stop_at_score = 1.0` the search ends there" in out)
     assert result(place, "prompt")["spend"]["rollouts"] <= plan["rollouts"]
     assert 0 == main([*tune, "--metric", "exact_match", "--max-metric-calls", "140", "--json"])
     assert "prompt-2" == json.loads(capsys.readouterr().out)["name"]

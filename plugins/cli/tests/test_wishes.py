@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -67,3 +68,25 @@ def test_of_several_ready_models_one_must_be_named(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr("burnish_cli.wishes._needs_no_options", lambda _, name, ready=ready: name in ready)
         with pytest.raises(PluginNotFoundError, match=r"several models are installed \(llamacpp, openai\)"):
             model_component(None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("gpt-5-mini", "a model's id stands behind its plugin: `--model openai/gpt-5-mini`"),
+        ("org/model-1", "`--model openai/org/model-1`"),
+        ("openai", "--model openai: say which model too: `--model openai/<id>`"),
+    ],
+)
+def test_a_models_id_alone_is_no_model(typed: str, expected: str) -> None:
+    """What is meant by it is named."""
+    with pytest.raises((UsageError, PluginNotFoundError), match=re.escape(expected)):
+        model_component(typed)
+
+
+def test_a_model_plugin_that_is_not_there_is_named_with_the_way_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a checkout, too; an object is found by its reference, with a slash or without."""
+    monkeypatch.setenv("BURNISH_BLOCK_PLUGINS", "model.openai")
+    with pytest.raises(PluginNotFoundError, match=r"burnish-openai \(in a checkout: `uv run --group api burnish"):
+        model_component("openai/gpt-5-mini")
+    assert Component(use="toy:model") == model_component("toy:model")

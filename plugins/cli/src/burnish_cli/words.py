@@ -44,20 +44,24 @@ def in_words(result: ResultFile) -> Iterator[str]:
     if result.command == "run" and result.validation != Scores():
         means = _from_to(result.validation.baseline, result.validation.winner)
         yield _row("validation", f"{means} on {text.count(result.rows.val, 'row')}")
-    for name, failed in (("test", result.failures.test), ("search", result.failures.search)):
-        if failed.failed:
-            yield _row("failures", _failures(name, failed, result))
+    failed = result.all_failed  # its cause is the first line: it is told no second time
+    for name, part in (("test", result.failures.test), ("search", result.failures.search)):
+        if part.failed:
+            yield _row("failures", _failures(name, part, result))
     for change in result.changes:
         yield _row("winner", _change(change))
     yield _row("spend", _spend(result.spend))
     for name, role in result.spend.by_role.items():
         yield _row("", f"{text.safe(name)}: {_role(role)}")
-    for part in result.strategies if result.command == "run" else ():
-        yield _row(text.safe(part.strategy), _strategy(part))
-        for note in part.notes:
-            yield _row("", text.safe(note))
+    for searched in result.strategies if result.command == "run" else ():
+        yield _row(text.safe(searched.strategy), _strategy(searched))
+        for note in searched.notes:
+            if failed is None or failed.cause not in note:
+                yield _row("", text.safe(note))
     if not result.finished:
         reason = result.stop_reason.removeprefix("stopped: ")
+        if failed is not None and failed.cause in reason:
+            reason = "too many rollouts failed in a row"
         yield _row("stopped", f"{text.safe(reason)}; {going_on(result.run_dir)}")
     yield _row("files", text.safe(result.run_dir) + (f"; {_see(result)}" if result.changes else ""))
     for note in result.notes:
