@@ -15,7 +15,12 @@ LARGEST = 1e150
 """Scores lie within plus and minus this: sums of them and of their squares stay finite, over any number of rows."""
 
 
+_NONE: Mapping[str, float] = MappingProxyType({})
+
+
 def _finite(name: str, value: object) -> float:
+    if type(value) is float and -LARGEST <= value <= LARGEST:  # nearly always; NaN is not within
+        return value
     if isinstance(value, bool):
         return float(value)
     if not isinstance(value, (int, float)):
@@ -36,6 +41,8 @@ def _score(value: object) -> float:
 
 
 def _objectives(value: Mapping[str, object]) -> Mapping[str, float]:
+    if not value:
+        return _NONE
     return MappingProxyType({str(k): _finite(f"objective `{k}`", v) for k, v in value.items()})
 
 

@@ -170,6 +170,17 @@ class Trace:
         spans = tuple(attrs.evolve(s, eval=evals[s.id]) if s.id in evals else s for s in self.spans)
         return attrs.evolve(self, spans=spans)
 
+    def ended(self, outcome: TraceOutcome) -> Trace:
+        """Give the same with how the rollout ended: by hand, since it is done for every rollout."""
+        return Trace(
+            meta=self.meta,
+            spans=self.spans,
+            prefixes=self.prefixes,
+            models=self.models,
+            outcome=outcome,
+            param_ids=self.param_ids,
+        )
+
     def attach_program(self, program: HasParameters) -> Trace:
         """Give the trace with the paths of each component's parameters, as the program names them."""
         known = program.param_ids

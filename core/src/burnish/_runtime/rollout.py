@@ -71,7 +71,7 @@ class _Draft:
                 eval=self.eval,
                 duration_us=duration_us,
             )
-            trace = attrs.evolve(trace, outcome=outcome)
+            trace = trace.ended(outcome)
         return RolloutRecord(
             status=self.status,
             eval=self.eval,
@@ -80,7 +80,7 @@ class _Draft:
             trace=trace,
             spans=self.spans,
             calls=dict(account.calls),
-            models=tuple(dict.fromkeys([*self.models, *account.models])),
+            models=tuple({**dict.fromkeys(self.models), **account.models}),
             rendered=self.rendered,
             duration_us=duration_us,
         )
@@ -135,7 +135,7 @@ class RolloutJob:
         injection = Injection(candidate=self.candidate, source=self.example.source)
         failed: RolloutRecord | None = None
         handled = sys.exception()  # what the caller of the run is handling: it stands in each error's context here
-        with recording(meta) as recorder, injected(injection):
+        with recording(meta).also(injected(injection)) as recorder:
             scope = None if around.timeout is None else trio.move_on_after(around.timeout)
             try:
                 with nullcontext() if scope is None else scope:
@@ -180,7 +180,7 @@ class RolloutJob:
         metric, trace = self.around.metric, draft.trace or Trace()
         handled = sys.exception()
         try:
-            with injected(None), unrecorded():
+            with unrecorded().also(injected(None)):
                 value = await metric.evaluate(self.example, self.prediction, trace)
                 spans = await metric.evaluate_spans(self.example, self.prediction, trace)
         except MetricError as error:

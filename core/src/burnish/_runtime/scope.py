@@ -122,4 +122,5 @@ def current_account() -> Account | None:
 
 def accounted(account: Account, by_role: Mapping[str, Any] | None = None) -> Within[Account]:
     """Book the model calls inside the block on `account`, with `by_role` in force before the models that were."""
-    return Within(account, (_account, account), (_models, {**_models.get(), **(by_role or {})}))
+    within = Within(account, (_account, account))
+    return within if not by_role else within.also(Within(None, (_models, {**_models.get(), **by_role})))

@@ -17,10 +17,15 @@ class Within(Generic[T]):
         self._value, self._settings = value, settings
         self._tokens: list[Token[Any]] = []
 
+    def also(self, other: Within[Any]) -> Within[T]:
+        """Give one that sets what both set."""
+        return Within(self._value, *self._settings, *other._settings)
+
     def __enter__(self) -> T:
-        self._tokens = [variable.set(value) for variable, value in self._settings]
+        for variable, value in self._settings:
+            self._tokens.append(variable.set(value))
         return self._value
 
     def __exit__(self, *_: object) -> None:
-        for (variable, _value), token in zip(self._settings, self._tokens, strict=True):
-            variable.reset(token)
+        for variable, _value in reversed(self._settings):
+            variable.reset(self._tokens.pop())
