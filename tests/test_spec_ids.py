@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WANTED = {f"E{n}" for n in [*range(1, 48), *range(55, 78)]}
+WANTED = {*(f"E{n}" for n in range(1, 88)), *(f"R{n}" for n in range(1, 16))}
 SCENARIOS = range(52, 63)
 
 
@@ -15,13 +15,13 @@ def named_in(paths: Iterable[Path]) -> set[str]:
     """Collect ids and ranges such as `E26-E30` from the text of files."""
     found: set[str] = set()
     for path in paths:
-        for first, last in re.findall(r"\bE(\d{1,2})(?:\s*(?:-|to|–)\s*E?(\d{1,2}))?\b", path.read_text("utf-8")):
-            found.update(f"E{n}" for n in range(int(first), int(last or first) + 1))
+        for first, last in re.findall(r"\b([ER]\d{1,2})(?:\s*(?:-|to|–)\s*[ER]?(\d{1,2}))?\b", path.read_text("utf-8")):
+            found.update(f"{first[0]}{n}" for n in range(int(first[1:]), int(last or first[1:]) + 1))
     return found
 
 
-def test_every_id_of_the_engine_checklist_is_named() -> None:
-    """E1-E47 and E55-E77 each stand in a test or in docs/spec.md."""
+def test_every_id_of_the_checklists_is_named() -> None:
+    """Each rule of the engine (E, up to 87) and of replay (R, up to 15) stands in a test or in docs/spec.md."""
     assert set() == WANTED - named_in([*files_of_tests(), ROOT / "docs" / "spec.md"])
 
 

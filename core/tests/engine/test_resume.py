@@ -1,4 +1,4 @@
-"""A run that begins again: told what it was told, paid for what it had not (`spec/replay.md`, R1 to R15)."""
+"""A run that begins again: told what it was told, paid for what it had not (`spec/replay.md`)."""
 
 from __future__ import annotations
 
