@@ -150,6 +150,16 @@ VALUES: dict[str, Pair] = {
         "import enum\nclass E(enum.Enum):\n    A = 1\n    def n(self): return <>\nK = {E.A}\n" + USES.format("K"),
         "1", "2"),
     "a class in a set": ("class C:\n    k = <>\nK = {C, int}\n" + USES.format("K"), "1", "2"),
+    "the bound of a type variable": (
+        "import typing\nclass C:\n    k = <>\nK = typing.TypeVar('K', bound=C)\n" + USES.format("K"), "1", "2"),
+    "what a new type is of": (
+        "import typing\nclass C:\n    k = <>\nK = typing.NewType('K', C)\n" + USES.format("K"), "1", "2"),
+    "metadata of an annotation": (
+        "import typing\nclass C:\n    def __init__(self, k): self.k = k\n"
+        "K = typing.Annotated[int, C(<>)]\n" + USES.format("K"), "1", "2"),
+    "a mapping that lies about itself": (
+        "class D(dict):\n    def __len__(self): raise ValueError\n    def items(self): return []\nK = D(a=<>)\n"
+        + USES.format("K"), "1", "2"),
     "an argument of a generic": ("class C:\n    k = <>\nK = list[C]\n" + USES.format("K"), "1", "2"),
     "a member of an optional": (
         "import typing\nclass C:\n    k = <>\nK = typing.Optional[C]\n" + USES.format("K"), "1", "2"),
@@ -160,6 +170,12 @@ CLASSES: dict[str, Pair] = {
     "the code of a metaclass": (
         "class T(type):\n    def s(c): return <>\nclass M(metaclass=T):\n    def evaluate(self, e, p): return M.s()\n"
         + MADE, "1", "2"),
+    "an attribute of a static method": (
+        "class M:\n    @staticmethod\n    def f(): return 1\n    f.k = <>\n"
+        "    def evaluate(self, e, p): return vars(M)['f'].k\n" + MADE, "1", "2"),
+    "an argument of a class's making": (
+        "class B:\n    def __init_subclass__(cls, k): cls.k = k\nclass M(B, k=<>):\n"
+        "    def evaluate(self, e, p): return self.k\n" + MADE, "1", "2"),
     "an object as __call__": (
         "class C:\n    def __init__(s, w): s.w = w\n    def __call__(s, e, p): return s.w\n"
         "class M:\n    __call__ = C(<>)\n" + MADE, "1", "2"),
@@ -265,6 +281,9 @@ OPAQUE: dict[str, str] = {
     "a time zone of the user's": (
         "import datetime\nclass Z(datetime.tzinfo): pass\nK = datetime.datetime(2020, 1, 1, tzinfo=Z())\n"
         + USES.format("K")),
+    "globals by a computed name": "K = 1\ndef metric(e, p): return globals()['K']\n",
+    "a module by a computed name": "import importlib\ndef metric(e, p): return importlib.import_module(p)\n",
+    "a C structure": "import struct\nK = struct.Struct('i')\n" + USES.format("K"),
     "deep values": "K = [object]\nfor _ in range(5000): K = [K]\n" + USES.format("K"),
 }  # fmt: skip
 

@@ -137,6 +137,32 @@ def test_code_that_a_program_refers_to_counts() -> None:
     assert 6 == len({*plain, *helped, *told})
 
 
+@pytest.mark.parametrize("use", ["Leaf()", "Program()", "function"])
+def test_what_a_user_s_predictor_adds_counts(use: str) -> None:
+    """What a class of predictors of the user's keeps beside what all do is part of every program that uses it."""
+    source = (
+        "from burnish_programs import Module, Predict\n"
+        "class Leaf(Predict):\n"
+        "    def __init__(self):\n"
+        "        super().__init__('q -> a')\n"
+        "        self.prefix = {prefix!r}\n"
+        "answer = Leaf()\n"
+        "async def function(q): return await answer(q=answer.prefix + q)\n"
+        "class Program(Module):\n"
+        "    def __init__(self): self.leaves = [Leaf()]\n"
+        f"program = {use}\n"
+    )
+
+    def prints(prefix: str) -> str:
+        module = types.ModuleType("users")
+        exec(source.format(prefix=prefix), module.__dict__)
+        target = burnish.as_target(module.program)
+        assert () == getattr(target, "opaque", ())
+        return target.fingerprint
+
+    assert prints("a") == prints("a") != prints("b")
+
+
 def branches(good: bool) -> Module:
     """Two programs of one qualified name."""
     if good:

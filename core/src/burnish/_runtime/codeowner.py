@@ -100,8 +100,9 @@ def is_python(kind: type) -> bool:
     compiled = any(isinstance(value, _COMPILED) and value.__objclass__ is kind for value in space.values())
     if compiled or not kind.__flags__ & _HEAP_TYPE or isinstance(space.get("__new__"), types.BuiltinFunctionType):
         return False
-    named = "__dict__" in space or "__slots__" in space
-    return named or any(isinstance(value, types.FunctionType) for value in space.values())
+    if "__dict__" in space or "__slots__" in space or kind.__basicsize__ == getattr(kind.__base__, "__basicsize__", 0):
+        return True
+    return any(isinstance(value, types.FunctionType) for value in space.values())
 
 
 def is_python_class(kind: type) -> bool:

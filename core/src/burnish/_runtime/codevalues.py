@@ -50,6 +50,8 @@ _BUILTINS = (
     *(types.BuiltinFunctionType, types.MethodWrapperType, types.GetSetDescriptorType, types.MemberDescriptorType),
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
 )
+_DESCRIBED = frozenset({"model", "name", "settings", "signature"})
+"""Attributes of a predictor that its `describe` tells, and its model."""
 _MEMBER_NAMES = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
 
 
@@ -233,7 +235,10 @@ class ValueWriter:
     def _predictor(self, thing: Any, state: PredictState, depth: int) -> Json:
         held: list[Json] = [state.instruction, [demo.to_json() for demo in state.demos]]
         kind, model = self._class_of(type(thing), depth), self._form(attribute(thing, "model"), depth + 1)
-        return {"predictor": thing.describe(), "state": held, "kind": kind, "model": model}
+        own = {} if self._owner.named(type(thing)) else own_space(thing)  # a user's class may keep more
+        added = [name for name in sorted(own) if not name.startswith("_") and name not in _DESCRIBED]
+        more: dict[str, Json] = {name: self._form(own[name], depth + 1) for name in added}
+        return {"predictor": thing.describe(), "state": held, "kind": kind, "model": model, "more": more}
 
 
 _WRITERS: tuple[tuple[Any, Callable[[ValueWriter, Any, int], Json]], ...] = (

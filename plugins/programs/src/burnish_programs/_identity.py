@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import burnish
@@ -12,6 +13,9 @@ from burnish_programs._leaf import Leaf
 from burnish_programs._module import Module, attributes, holds_predictors, items_of, modules_in
 from burnish_programs._render import RENDERING
 
+_KEPT = frozenset({"name", "model", "settings", "signature", "_state", "_prefixes", "_runs"})
+"""Attributes of every predictor."""
+
 
 def print_code(program: Module | Leaf, predictors: Mapping[str, Leaf]) -> burnish.CodePrint:
     """Fingerprint the code of a program: the user's classes, and the plain attributes of modules as they are now.
@@ -19,15 +23,27 @@ def print_code(program: Module | Leaf, predictors: Mapping[str, Leaf]) -> burnis
     A module with a `fingerprint` attribute is that, and nobody looks inside.
     """
     classes: list[type] = [type(leaf) for leaf in predictors.values()]
-    held: list[tuple[Any, ...]] = []
+    held: list[tuple[Any, ...]] = [_added(leaf) for leaf in predictors.values() if not _is_ours(type(leaf))]
     for module in modules_in(program).values():
         if isinstance(getattr(module, "fingerprint", None), str):
             held.append((module,))
         else:
             classes.append(type(module))
             held.append(tuple(part for name, value in attributes(module) for part in (name, *_plain_parts(value))))
-    own = [kind for kind in classes if kind.__module__.partition(".")[0] != "burnish_programs"]
+    own = [kind for kind in classes if not _is_ours(kind)]
     return burnish.code_print((*own, tuple(held)))
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "burnish_programs"
+
+
+def _added(leaf: Leaf) -> tuple[Any, ...]:
+    """Give what a user's class of predictors keeps beside what all do; `PredictorPrints` has the rest."""
+    members = [pair for kind in type(leaf).__mro__ for pair in vars(kind).items()]
+    made = {name for name, value in members if isinstance(value, cached_property)}
+    added = vars(leaf).keys() - _KEPT - made
+    return tuple(part for name in sorted(added) for part in (name, vars(leaf)[name]))
 
 
 def _plain_parts(value: Any) -> Iterator[Any]:
