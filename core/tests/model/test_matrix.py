@@ -194,3 +194,24 @@ def test_what_is_dropped_is_unscored_again() -> None:
     for outside in ((0, 1), (0, 9), (9, 0), (-1, 0)):
         matrix.drop(*outside)
     assert ((1, 2), [None, None]) == ((matrix.candidates, matrix.examples), matrix.row(0))
+
+
+near = st.sampled_from([0.0, 0.5, 0.5 + 5e-7, 0.5 + 9e-7, 0.5 + 1.5e-6, 1.0])
+changes = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.none() | near, st.integers(0, 1)), max_size=30)
+
+
+@quick
+@given(st.lists(st.tuples(changes, st.lists(st.integers(-1, 5), max_size=5)), max_size=4))
+def test_the_frontier_that_is_kept_up_is_that_of_a_snapshot(
+    rounds: list[tuple[list[tuple[int, int, float | None, int]], list[int]]],
+) -> None:
+    """Scores come, change, tie nearly and go; at each look the frontier is the naive view's, on any columns (E38)."""
+    matrix = ScoreMatrix(4)
+    for some, columns in rounds:
+        for candidate, example, score, sample in some:
+            if score is None:
+                matrix.drop(candidate, example, sample)
+            else:
+                matrix.record(candidate, example, score, sample)
+        assert matrix.pareto_over(columns).frontier() == matrix.frontier(columns)
+        assert matrix.pareto().frontier() == matrix.frontier(range(4))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from burnish._model.evals import Eval
-from burnish._model.pareto import ParetoView
+from burnish._model.pareto import Leaders, ParetoView, leading
 from burnish.errors import UsageError
 
 
@@ -64,6 +64,9 @@ class ScoreMatrix:
     def __init__(self, columns: int = 0) -> None:
         self._columns = columns
         self._rows: list[list[Cell | None]] = []
+        self._leaders: list[Leaders] = []
+        self._changed: list[tuple[int, int]] | None = None
+        """Cells that changed since the frontier was looked at; None where nobody ever looked."""
 
     @property
     def candidates(self) -> int:
@@ -97,6 +100,8 @@ class ScoreMatrix:
             row[example] = Cell({sample: value}, {sample: key})
         else:
             row[example] = Cell({**old.samples, sample: value}, {**old.keys, sample: key})
+        if self._changed is not None:
+            self._changed.append((candidate, example))
 
     def drop(self, candidate: int, example: int, sample: int = 0) -> None:
         """Take one score out of its cell; an empty cell is None again. What is not there is passed over."""
@@ -104,6 +109,8 @@ class ScoreMatrix:
         if cell is not None:
             samples = {n: value for n, value in cell.samples.items() if n != sample}
             self._rows[candidate][example] = Cell(samples, cell.keys) if samples else None
+            if self._changed is not None:
+                self._changed.append((candidate, example))
 
     def cell(self, candidate: int, example: int) -> Cell | None:
         """Give a cell; None where nothing is scored, also outside the matrix."""
@@ -149,6 +156,20 @@ class ScoreMatrix:
         """Take a snapshot over these columns, as given: one named twice counts twice (E39)."""
         names = tuple(columns)
         return ParetoView(tuple(tuple(self.score(c, e) for e in names) for c in range(len(self._rows))), len(names))
+
+    def frontier(self, columns: Iterable[int]) -> list[int]:
+        """Give the candidates that are best or tie on some of these columns, ascending: `pareto_over(...).frontier()`.
+
+        For loops: each score that came in since the last look is taken in once, whatever the columns.
+        """
+        if self._changed is None:
+            self._changed = [(c, e) for c, row in enumerate(self._rows) for e, cell in enumerate(row) if cell]
+        self._leaders.extend(Leaders() for _ in range(self._columns - len(self._leaders)))
+        for candidate, example in self._changed:
+            if not self._leaders[example].take(candidate, self.score(candidate, example)):
+                self._leaders[example].recount([self.score(c, example) for c in range(len(self._rows))])
+        self._changed.clear()
+        return leading(self._leaders[e] for e in columns if 0 <= e < self._columns)
 
     def _over(self, columns: Iterable[int] | None) -> Iterable[int]:
         return range(self._columns) if columns is None else columns

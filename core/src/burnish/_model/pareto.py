@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import attrs
@@ -75,6 +75,49 @@ class ParetoView:
             max_coverage=max(wins),
             min_coverage=min(wins),
         )
+
+
+class Leaders:
+    """The best score of one column and who has it, as bits: kept up score by score, without a look at the others."""
+
+    __slots__ = ("_best", "who")
+
+    def __init__(self) -> None:
+        self._best: float | None = None
+        self.who = 0
+        """Bit `c` is set where candidate `c` is best or ties."""
+
+    def take(self, candidate: int, score: float | None) -> bool:
+        """Take a candidate's new score in, None where it has none any more.
+
+        Gives False where that cannot be done without the others' scores: `recount` then. A leader fell back, or
+        somebody went past the best by so little that others may still tie.
+        """
+        best, bit = self._best, 1 << candidate
+        if score is None or (best is not None and score + TOLERANCE < best):
+            return not self.who & bit
+        if best is None or best + TOLERANCE < score:
+            self._best, self.who = score, bit
+            return True
+        if score != best and (score > best or self.who & bit):
+            return False
+        self.who |= bit
+        return True
+
+    def recount(self, scores: Sequence[float | None]) -> None:
+        """Look at the scores of all candidates, in order."""
+        best = self._best = max((s for s in scores if s is not None), default=None)
+        self.who = sum(
+            1 << c for c, s in enumerate(scores) if s is not None and best is not None and s + TOLERANCE >= best
+        )
+
+
+def leading(columns: Iterable[Leaders]) -> list[int]:
+    """Give the candidates that lead some column, ascending."""
+    who = 0
+    for column in columns:
+        who |= column.who
+    return [candidate for candidate, bit in enumerate(reversed(f"{who:b}")) if bit == "1"]
 
 
 class Draws(Protocol):

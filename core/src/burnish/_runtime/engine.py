@@ -318,6 +318,10 @@ class Engine:
         scarcest = self._evaluator.ledger.scarcest()
         return None if scarcest is None else scarcest[1]
 
+    def frontier(self, columns: Iterable[int]) -> list[int]:
+        """Give the candidates that are best or tie on some of these columns, ascending; kept up incrementally."""
+        return self.matrix.frontier(columns)
+
     def pareto_over(self, columns: Iterable[int]) -> ParetoView:
         """Take a dominance snapshot; a copy of the viewed scores, so not for loops."""
         return self.matrix.pareto_over(columns)
