@@ -22,8 +22,9 @@ from burnish._model.events import CandidateRegistered, RunEnded, RunStarted
 from burnish._model.state import fold
 from burnish._runtime import invoke
 from burnish._runtime.run_store import RunStore, read_events
+from burnish.testing import ScriptedModel
 
-from ._kit import as_said, told
+from ._kit import Ambient, as_said, ask, told
 from ._search import Tries, program, split, tune
 
 
@@ -335,3 +336,21 @@ def test_a_process_ends_though_sync_code_hangs_for_ever() -> None:
     """The thread that was left behind keeps neither the run nor the interpreter alive."""
     done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=30, check=True)
     assert "budget: max_seconds" == done.stdout.splitlines()[-1]
+
+
+def test_what_scored_nothing_is_not_tested() -> None:
+    """Where every rollout of the search failed for its provider's sake, nothing is run on the test rows."""
+
+    def down(request: Any) -> str:
+        nonlocal calls
+        calls += 1
+        raise errors.ModelServerError("503")
+
+    calls = 0
+    model = ScriptedModel(down, limits=b.abc.ModelLimits(key="down", retries=0))
+
+    async def ask_once(q: Any, text: str) -> Any:
+        return await b.call_model(model, ask(str(q)))
+
+    result = tune(Ambient(ask_once), Tries(), split(train=1, val=4, test=6))
+    assert (None, None, 4) == (result.test, result.baseline, calls)

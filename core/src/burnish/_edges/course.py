@@ -157,7 +157,7 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
         await _save(course, found)
     evaluator.ledger.set_aside(0)
     test: TestResult | None = None
-    if setup.test and end.reason is None:
+    if setup.test and end.reason is None and not _scored_nothing(evaluator, course.failures):
         compare = partial(compare_on_test, evaluator, setup, found.best, course.failures, course.parts.executor)
         test = await _phase(course, evaluator, end, compare)
     if not found.best.is_empty and not hasattr(setup.target, "install"):
@@ -172,6 +172,13 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
     with end.keeping():
         await evaluator.flush()
     return _told(course, end, partial(_result, course, evaluator, found, tuple(reports), test, reason))
+
+
+def _scored_nothing(evaluator: Evaluator, failures: FailureCount) -> bool:
+    """Whether the search ran rollouts and none was scored: the test would fare no better, and cost as much again."""
+    state = evaluator.state
+    scored = any(state.matrix.mean(index) is not None for index in range(len(state.candidates)))
+    return failures.of("search").rollouts > 0 and not scored
 
 
 def _result(
