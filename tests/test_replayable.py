@@ -13,7 +13,9 @@ FUNCTIONS = {"hash", "id"}
 def faults(source: str) -> list[str]:
     """Name what a strategy's source takes from outside: chance, clock, environment, addresses."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    tree.body = [node for node in tree.body if "TYPE_CHECKING" not in ast.dump(node)]
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 found += [name.name for name in names if name.name.split(".")[0] in MODULES]

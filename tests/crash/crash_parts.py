@@ -119,6 +119,9 @@ class Loud(Module):
         return await self.p(q=q)
 
 
+stuck, loud = Stuck(), Loud()
+
+
 class Raising:
     """A strategy that raises when it has scored the program as it is."""
 

@@ -26,7 +26,7 @@ def wait_for(place: Place, name: str, process: subprocess.Popen[str]) -> None:
 
 def test_an_interrupt_names_the_thread_that_it_waits_for(place: Place) -> None:
     """A thread that hangs is named and left behind: exit code 3 with all files, and paid work kept."""
-    place.configure(program='use = "crash_parts:Stuck"')
+    place.configure(program='use = "crash_parts:stuck"')
     process = place.start(CRASH_ROWS="25")
     wait_for(place, "stuck", process)
     process.send_signal(signal.SIGINT)
@@ -101,7 +101,7 @@ def test_an_ignored_hang_up_is_ignored(place: Place) -> None:
 )
 def test_closed_and_full_streams_cost_no_run(place: Place, redirect: str, code: int) -> None:
     """The run goes on, what the program prints included, and its result is written; a lost summary is exit code 3."""
-    place.configure(program='use = "crash_parts:Loud"', candidates=1)
+    place.configure(program='use = "crash_parts:loud"', candidates=1)
     returned, out, err = place.run(redirect=redirect)
     assert code == returned, err
     assert "Traceback" not in out + err
