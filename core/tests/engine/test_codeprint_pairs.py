@@ -227,6 +227,12 @@ CLASSES: dict[str, Pair] = {
         "class M:\n    def __init__(self): self.n = N()\n"
         "    def __getattr__(self, name): return getattr(self.n, name)\n"
         "    def evaluate(self, e, p): return <>\n" + MADE, "1", "2"),
+    "a module that makes its attributes": (
+        "def __getattr__(name): return <>\nimport users\ndef metric(e, p): return users.anything\n", "1", "2"),
+    "a class that only inherits": ("class B:\n    k = <>\nclass M(B): pass\nK = M()\n" + USES.format("K"), "1", "2"),
+    "one that has methods like a predictor": (
+        "class M:\n    def describe(self): raise ValueError\n    get_state = describe\n    k = <>\n"
+        "    def evaluate(self, e, p): return self.k\n" + MADE, "1", "2"),
     "one that raises when it is looked at": (
         "class M:\n    def __init__(self): self.k = <>\n    def __getattribute__(self, name):\n"
         "        if name == '__dict__': raise ValueError(name)\n        return object.__getattribute__(self, name)\n"
@@ -284,6 +290,8 @@ OPAQUE: dict[str, str] = {
     "globals by a computed name": "K = 1\ndef metric(e, p): return globals()['K']\n",
     "a module by a computed name": "import importlib\ndef metric(e, p): return importlib.import_module(p)\n",
     "a C structure": "import struct\nK = struct.Struct('i')\n" + USES.format("K"),
+    "a model whose identity is none": (
+        "class M:\n    complete = None\n    identity = {'a': object()}\nK = M()\n" + USES.format("K")),
     "deep values": "K = [object]\nfor _ in range(5000): K = [K]\n" + USES.format("K"),
 }  # fmt: skip
 

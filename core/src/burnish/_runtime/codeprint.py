@@ -110,7 +110,7 @@ class _Printer(ValueWriter):
         found = [*modules]
         forms: dict[str, Json] = {f"{one}": self._imported(one, space, found) for one in names.imports}
         forms.update(self._looked_up("", space, names.read - names.written, found))
-        seen = {id(space)}
+        seen: set[int] = set()
         for number, module in enumerate(found):  # grows meanwhile
             if id(vars(module)) not in seen:
                 seen.add(id(vars(module)))

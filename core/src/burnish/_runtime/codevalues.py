@@ -87,12 +87,12 @@ class ValueWriter:
 
     def _form(self, thing: Any, depth: int) -> Json:
         kind = type(thing)
-        given = own_fingerprint(thing)
-        if given is not None:
-            return {"given": given, "by": self._inherited(thing, "fingerprint", depth)}
         text = value_text(thing)
         if text is not None:
             return {"is": text}
+        given = own_fingerprint(thing)
+        if given is not None:
+            return {"given": given, "by": self._inherited(thing, "fingerprint", depth)}
         self._left -= 1
         if depth > DEEPEST or self._left == 0:
             return self._opaque(thing)
@@ -219,13 +219,14 @@ class ValueWriter:
     def _instance(self, thing: Any, depth: int) -> Json:
         kind = type(thing)
         if has(thing, "identity", "complete") and isinstance(identity := attribute(thing, "identity"), Mapping):
-            return {"model": dict(identity), "by": self._inherited(thing, "identity", depth)}
+            settings: dict[str, Json] = {str(key): self._form(identity[key], depth + 1) for key in identity}
+            return {"model": settings, "by": self._inherited(thing, "identity", depth)}
         if kind.__module__.partition(".")[0] in ("logging", "structlog"):
             return {"logger": None}
         again = self._again(thing)
         if again is not None:
             return again
-        if has(thing, "describe", "get_state") and isinstance(state := thing.get_state(), PredictState):
+        if has(thing, "describe", "get_state") and isinstance(state := _state_of(thing), PredictState):
             return self._predictor(thing, state, depth)
         proxy = attribute(thing, "__class__") is not kind
         if proxy or depth > DEEPEST_OBJECT or not (is_python_class(kind) or kind is types.SimpleNamespace):
@@ -260,6 +261,13 @@ _WRITERS: tuple[tuple[Any, Callable[[ValueWriter, Any, int], Json]], ...] = (
 
 def _builtin_base(kind: type) -> type:
     return next(base for base in kind.__mro__ if not is_python(base))
+
+
+def _state_of(thing: Any) -> Any:
+    try:
+        return thing.get_state()
+    except Exception:  # it is no predictor, but has a method of that name
+        return None
 
 
 def _order(item: Any) -> str | None:
