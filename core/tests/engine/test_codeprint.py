@@ -194,13 +194,16 @@ def test_a_library_decorator_does_not_hide_what_it_wraps(tmp_path: Path, monkeyp
         assert print_of(text.replace("<>", "1")) == print_of(text.replace("<>", "1"))
 
 
-def test_a_file_named_like_the_standard_library_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a module lies decides whose it is."""
+@pytest.mark.parametrize("name", ["chunk", "burnish_mine"])
+def test_a_file_named_like_a_library_s_is_the_user_s(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a module lies decides whose it is: a `chunk.py`, or a plugin that is being written, is looked into."""
     prints = []
     for body in ("1", "2"):
-        monkeypatch.setitem(sys.modules, "chunk", types.ModuleType("chunk"))
-        install(tmp_path / body, "chunk", f"def norm(s): return {body}\n")
-        prints.append(print_of("import chunk\ndef metric(e, p, trace=None): return chunk.norm(p)"))
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+        install(tmp_path / body, name, f"def norm(s): return {body}\n")
+        prints.append(print_of(f"import {name}\ndef metric(e, p, trace=None): return {name}.norm(p)"))
     assert prints[0] != prints[1]
 
 

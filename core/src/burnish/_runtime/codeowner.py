@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import json
 import os
+import pathlib
 import sys
 import types
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from burnish._runtime.codeparts import Import
 
 PYTHON = f"python {sys.version_info.major}.{sys.version_info.minor}"
 
+_CHECKOUT = str(pathlib.Path(__file__).parents[4]) + os.sep
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _HEAP_TYPE = 1 << 9
 """The flag of a class that was made at run time, as all that are written in Python are."""
@@ -57,9 +59,10 @@ class Owner:
         package = _package(module)
         if package in self.packages:
             return None
-        if package == "burnish" or package.startswith("burnish_"):
-            return distribution(package) or package
         file = file or getattr(sys.modules.get(module), "__file__", None)
+        beside = package.startswith("burnish_") and str(file).startswith(_CHECKOUT)
+        if package == "burnish" or beside:  # where burnish itself is developed, there may be no version
+            return distribution(package) or package
         if not isinstance(file, str):
             return PYTHON if package in sys.stdlib_module_names else None
         if "site-packages" in file or "dist-packages" in file:
