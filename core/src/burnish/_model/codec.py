@@ -76,6 +76,8 @@ def converter() -> cattrs.Converter:
 
 def _exactly(value: Any, kind: Any) -> Any:
     """Take a bool, number or text as it is; cattrs alone would read `"no"` as True and 1.9 as the index 1."""
+    if type(value) is kind:
+        return value
     accepted: tuple[type, ...] = {bool: (bool,), int: (int,), float: (int, float)}.get(kind, (str,))
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"{value!r:.80} is no {kind.__name__}")

@@ -105,7 +105,7 @@ class History:
         return next((caps for first, caps in reversed(self._budgets) if first <= number), None)
 
     def _holds(self, number: int) -> bool:
-        return not any(number in numbers for numbers in self._dropped)
+        return not self._dropped or not any(number in numbers for numbers in self._dropped)
 
     def _take_in(self, number: int, event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -151,15 +151,19 @@ class History:
         return due
 
     async def events(self, step: str, *, traces: bool = False) -> list[Event]:
-        """Give the rollouts and calls of an ask, in order, with the rollouts' traces if wanted."""
+        """Give the rollouts and calls of an ask, in order, with the rollouts' traces if wanted.
+
+        Without their starts where it was answered: nothing of it is open then, and they are half of all events.
+        """
         ask = self.asks[step]
+        kinds = ("RolloutLanded", "CallLanded", "Lost") if ask.told_at else (*BULK, "Lost")
         last = ask.told_at or self._store.appended
         sql = f"SELECT {_COLUMNS[traces]} WHERE e.n BETWEEN ? AND ? AND e.step = ? ORDER BY e.n"
         rows = await self._store.query(sql, ask.number, last, step)
         return [
             decoded(body, trace)
             for number, kind, body, trace in rows
-            if kind in (*BULK, "Lost") and self._holds(number)
+            if kind in kinds and self._holds(number)
         ]
 
     async def find(self, keys: Sequence[str], *, traces: bool = False) -> dict[str, RolloutLanded]:
