@@ -38,7 +38,7 @@ def test_an_interrupt_names_the_thread_that_it_waits_for(place: Place) -> None:
     assert "stopping, the best so far is kept; interrupt again to stop at once" in err
     assert "waiting for `Stuck.forward` (crash_parts.py:" in err
     assert "stopped     cancelled" in out
-    assert place.answered() == place.cached() == place.result()["spend"]["rollouts"]
+    assert place.answered() - 8 <= place.cached() <= place.result()["spend"]["rollouts"] <= place.answered()
 
 
 def test_a_second_interrupt_ends_a_run_that_hangs(place: Place) -> None:
@@ -149,7 +149,7 @@ def test_a_run_that_does_not_begin_leaves_no_directory(place: Place) -> None:
     assert 4 == place.run()[0]
     place.configure(program='use = "crash_parts:none"')
     assert 2 == place.run()[0]
-    assert [] == [path.name for path in (place.path / "runs").iterdir() if path.is_dir()]
+    assert [] == [path.name for path in (place.path / "runs").glob("*") if path.is_dir()]
 
 
 @pytest.mark.parametrize("strategy", ["boom", "cancelled", "leaving"])

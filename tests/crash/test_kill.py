@@ -66,7 +66,7 @@ def test_an_interrupted_run_keeps_what_was_paid_for(place: Place, name: str) -> 
     assert {"best.json", "result.json"} <= {path.name for path in place.run_dir().iterdir()}
     whole_or_absent(place, "burnish")
     held = place.cached()
-    assert held == place.result()["spend"]["rollouts"]
+    assert held <= place.result()["spend"]["rollouts"] <= held + 8  # what was cut off was paid for, too
     assert 0 == place.run("--name", "again", calls="again.log")[0]
     assert U - held == place.asked("again.log")
 

@@ -320,6 +320,25 @@ def test_rollouts_in_flight_at_a_kill_count_as_spent(tmp_path: Path) -> None:
     assert 2 + model.calls == result.spend.metric_calls
 
 
+def test_a_run_that_was_interrupted_keeps_its_rollouts(tmp_path: Path) -> None:
+    """R15: what was cut off by `cancel` counts as a rollout where it runs again, once: the cap holds as without it."""
+    budget, calls, handle = b.Budget(max_metric_calls=70), [0], b.RunHandle()
+
+    def stop(request: abc.LMRequest) -> LMResponse:
+        calls[0] += 1
+        if calls[0] == 20:
+            handle.cancel()
+        return answer(request)
+
+    expected = trajectory(run(tmp_path / "whole", scripted(), budget=budget), tmp_path / "whole")
+    first = run(tmp_path / "run", scripted(stop, delay=0.005), budget=budget, handle=handle)
+    assert "cancelled" == first.stop_reason
+    for _ in range(2):
+        again = run(tmp_path / "run", scripted(), budget=budget, resume=True)
+        assert expected[1:] == trajectory(again, tmp_path / "run")[1:]
+        assert again.spend.metric_calls <= 70
+
+
 async def test_what_is_told_again_comes_with_its_traces(tmp_path: Path) -> None:
     """R2: whoever asks for traces is told them again from the record, equal to the first time."""
     told: list[Any] = []

@@ -84,6 +84,7 @@ class History:
                 history._budgets.append((number, event.facts.get("budget")))
             if history._holds(number) or isinstance(event, CandidateRegistered):
                 history._take_in(number, event)
+        history._booked = [(number, history._settled(number, event)) for number, event in history._booked]
         last = await store.query("SELECT seconds FROM events ORDER BY n DESC LIMIT 1")
         history.seconds = float(last[0][0]) if last else 0.0
         if history._started is None:
@@ -120,6 +121,15 @@ class History:
             self.asks[event.step].told, self.asks[event.step].told_at = event, number
         elif isinstance(event, (Charged, Lost, Rewound)):
             self._booked.append((number, event))
+
+    def _settled(self, number: int, event: Event) -> Event:
+        """Give what is booked of a rollout whose ask ended with its life: it counts where it runs again (R15)."""
+        ask = self.asks.get(event.step) if isinstance(event, Lost) else None
+        if ask is None or not isinstance(event, Lost):
+            return event
+        if ask.told is not None and not any(number < first < ask.told_at for first, _ in self._budgets):
+            return event
+        return attrs.evolve(event, spend=attrs.evolve(event.spend, metric_calls=0, lm_calls=0))
 
     def match(self, asked: Asked) -> RecordedAsk | None:
         """Give what was recorded of an ask; None where the run had not come so far.
