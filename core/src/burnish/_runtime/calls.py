@@ -181,7 +181,11 @@ class Calls:
                 if stop is not None:
                     raise stop from None
                 return None, _fault(raised, account)
-        return (None, _cut(account.refused)) if account.refused is not None else (output, None)
+        if account.refused is not None:
+            return None, _cut(account.refused)
+        if account.cut:  # half a text is no proposal, however well it reads
+            return None, Fault(type="Truncated", message="an answer ended at its bound of tokens")
+        return output, None
 
 
 def _fault(raised: BaseException, account: Account) -> Fault:

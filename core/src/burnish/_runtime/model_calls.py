@@ -163,6 +163,7 @@ async def call_model(
             limiter.grow()
             if account is not None:
                 account.answered = True
+                account.cut = account.cut or response.finish_reason == "length"
             return response
 
 

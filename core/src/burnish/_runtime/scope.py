@@ -100,6 +100,8 @@ class Account:
     """The last failure of a model or its transport that reached the program, also where it swallowed the error."""
     answered: bool = False
     """Whether any call was answered."""
+    cut: bool = False
+    """Whether an answer ended at its bound of tokens."""
     ledger: Any = None
     """A `Ledger` (floor above): asked before each request, told after."""
     limits: Any = None
