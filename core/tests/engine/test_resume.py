@@ -322,21 +322,27 @@ def test_rollouts_in_flight_at_a_kill_count_as_spent(tmp_path: Path) -> None:
 
 def test_a_run_that_was_interrupted_keeps_its_rollouts(tmp_path: Path) -> None:
     """R15: what was cut off by `cancel` counts as a rollout where it runs again, once: the cap holds as without it."""
-    budget, calls, handle = b.Budget(max_metric_calls=70), [0], b.RunHandle()
+    needed = run(tmp_path / "uncapped", scripted(), budget=b.Budget(max_metric_calls=500)).spend.metric_calls
+    budget, handle = b.Budget(max_metric_calls=needed), b.RunHandle()
 
-    def stop(request: abc.LMRequest) -> LMResponse:
-        calls[0] += 1
-        if calls[0] == 20:
-            handle.cancel()
-        return answer(request)
+    class Stopping(ScriptedModel):
+        """Has the run stopped while others of its calls are under way."""
+
+        async def complete(self, request: abc.LMRequest) -> LMResponse:
+            mine = self.calls
+            response = await super().complete(request)
+            await trio.sleep(0.01 * mine)
+            if mine == 6:
+                handle.cancel()
+            return response
 
     expected = trajectory(run(tmp_path / "whole", scripted(), budget=budget), tmp_path / "whole")
-    first = run(tmp_path / "run", scripted(stop, delay=0.005), budget=budget, handle=handle)
-    assert "cancelled" == first.stop_reason
+    first = run(tmp_path / "run", Stopping(answer, limits=LIMITS), budget=budget, handle=handle)
+    assert ("cancelled", True) == (first.stop_reason, first.spend.metric_calls > 0)
     for _ in range(2):
         again = run(tmp_path / "run", scripted(), budget=budget, resume=True)
         assert expected[1:] == trajectory(again, tmp_path / "run")[1:]
-        assert again.spend.metric_calls <= 70
+        assert ("finished", needed) == (again.stop_reason, again.spend.metric_calls)
 
 
 async def test_what_is_told_again_comes_with_its_traces(tmp_path: Path) -> None:
