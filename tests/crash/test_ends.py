@@ -152,14 +152,21 @@ def test_a_run_that_does_not_begin_leaves_no_directory(place: Place) -> None:
     assert [] == [path.name for path in (place.path / "runs").glob("*") if path.is_dir()]
 
 
-@pytest.mark.parametrize("strategy", ["boom", "cancelled", "leaving"])
-def test_what_a_plugin_raises_is_an_internal_error(place: Place, strategy: str) -> None:
-    """Whatever it raises, `CancelledError` and `SystemExit` too: exit code 70, never 1, and the terminal is safe."""
+@pytest.mark.parametrize(
+    ("strategy", "code", "said"),
+    [
+        ("boom", 70, "internal error; please report it with the lines above"),
+        ("cancelled", 3, "the strategy `Raising` is broken: `compile` raised CancelledError"),
+        ("leaving", 3, "the strategy `Raising` is broken: `compile` raised SystemExit: 1"),
+    ],
+)
+def test_what_a_plugin_raises_is_its_fault(place: Place, strategy: str, code: int, said: str) -> None:
+    """Whatever it raises, `CancelledError` and `SystemExit` too: never exit code 1, and the terminal is safe."""
     place.configure(strategy=f'use = "crash_parts:{strategy}"')
-    code, out, err = place.run()
-    assert 70 == code, err
+    returned, out, err = place.run()
+    assert code == returned, err
     assert "\x1b" not in out + err
-    assert "burnish: error: internal error; please report it with the lines above" in err
+    assert f"burnish: error: {said}" in err
     assert 20 == place.cached()
 
 
