@@ -1,0 +1,1 @@
+"""The benchmark table: `python -m benchmarks.table`; the protocol stands in `benchmarks/README.md`."""
