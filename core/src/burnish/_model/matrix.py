@@ -96,6 +96,8 @@ class ScoreMatrix:
         row = self._rows[candidate]
         row.extend([None] * (example + 1 - len(row)))
         old = row[example]
+        if old is not None and old.samples.get(sample) is value and old.keys.get(sample) == key:
+            return  # the same result, told once more
         if old is None:
             row[example] = Cell({sample: value}, {sample: key})
         else:

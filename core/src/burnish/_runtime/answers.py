@@ -81,16 +81,21 @@ class Answers:
         """Take in results that another engine has known, by key."""
         self._records.update(records)
 
+    def recall(self, key: str, traces: bool) -> RolloutRecord | None:
+        """Give a result that is in memory; with `traces`, one that has its trace."""
+        record = self._records.get(key)
+        return record if record is None or _serves(record, traces) else None
+
     async def look_up(self, identities: Sequence[Identity], target: abc.Target, traces: bool) -> dict[str, Known]:
-        """Give what is known, by key. With `traces`, a result stored without its trace does not count."""
+        """Give what is known beside the results in memory, by key.
+
+        With `traces`, a result stored without its trace does not count.
+        """
         found: dict[str, Known] = {}
         missing: dict[str, Identity] = {}
         for identity in identities:
-            record = self._records.get(identity.key)
             kept = self._kept.get(identity.output_key) if self._kept else None
-            if record is not None and _serves(record, traces):
-                found[identity.key] = Known(record=record)
-            elif kept is not None:
+            if kept is not None:
                 found[identity.key] = Known(kept=kept)
             else:
                 missing[identity.key] = identity

@@ -109,6 +109,7 @@ class Batch:
         self.samples, self._by_row = samples, by_row
         self._bare = bare
         self.items: dict[tuple[int, int, int], Item] = {}
+        self._all: list[Item] | None = None
 
     def __str__(self) -> str:
         rows = sorted({len(columns) for _, columns in self.requests})
@@ -123,9 +124,17 @@ class Batch:
         place = (index, column, sample)
         if place not in self.items:
             self.items[place] = Item(index, column, sample, Identity(baseline, candidate, example))
+            self._all = None
 
     def of(self, requests: Sequence[Request]) -> list[Item]:
         """Give the unique items of some requests, in order."""
+        if requests is not self.requests:
+            return self._of(requests)
+        if self._all is None:  # asked for several times in each evaluation
+            self._all = self._of(requests)
+        return self._all
+
+    def _of(self, requests: Sequence[Request]) -> list[Item]:
         by_request = [[(index, column, n) for column in columns for n in self.samples] for index, columns in requests]
         order = zip_longest(*by_request) if self._by_row else by_request
         places = dict.fromkeys(place for part in order for place in part if place is not None)
@@ -164,7 +173,7 @@ class Batch:
             example=item.column,
             eval=record.eval if record.status.scored else None,
             trace=None if self._bare else record.trace,
-            status=_told(record),
+            status=record.status if record.eval is not None else _told(record),
             error=record.fault,
             output=record.output,
             cached=not item.leads and item.record is not None,

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 
 from burnish import abc
-from burnish._model.budget import Spend
 from burnish._model.canonical import JsonMap
 from burnish._model.events import RolloutLanded, Told
 from burnish._model.example import Example, make_examples
@@ -69,6 +68,7 @@ class Evaluator(Books):
         self._dispatcher = Dispatcher(
             self.config, self.ledger, self._answers, executor, self, durable=journal is not None
         )
+        self._fitted: tuple[abc.Target, Any, dict[int, dict[str, Any]]] | None = None
         self.watch = watch or Watch(partial(self.warn, "blocked"))
         self._row_name = row_name
         self.calls = Calls(self, self._dispatcher.slots)
@@ -162,7 +162,18 @@ class Evaluator(Books):
                 raise UnknownIndexError(f"example index {column} out of range ({len(self.examples)} examples)")
         for candidate in candidates:
             check_candidate(target, candidate)
-        return {column: inputs_of(self.examples[column], column, target) for column in columns}
+        return self._inputs(target, columns)
+
+    def _inputs(self, target: abc.Target, columns: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """Give the inputs of these columns at least: picked once for a program that takes what it took before."""
+        fields, fitted = target.inputs, self._fitted
+        if fitted is None or fitted[0] is not target or fitted[1] != fields:
+            fitted = self._fitted = (target, fields, {})
+        picked = fitted[2]
+        for column in columns:
+            if column not in picked:
+                picked[column] = inputs_of(self.examples[column], column, target)
+        return picked
 
     def baselines(self, target: abc.Target, samples: Iterable[int]) -> list[Baseline]:
         """Give what decides a program's results beside candidate and example, one a sample index."""
@@ -182,7 +193,13 @@ class Evaluator(Books):
         return batch
 
     async def _look_up(self, batch: Batch, target: abc.Target, traces: bool) -> None:
-        identities = [item.identity for item in batch.items.values() if item.record is None and item.kept is None]
+        missing = []
+        for item in batch.items.values():
+            if item.record is None and item.kept is None:
+                item.record = self._answers.recall(item.identity.key, traces)
+                if item.record is None:
+                    missing.append(item)
+        identities = [item.identity for item in missing]
         if identities and self.journal is not None and identities[0].baseline.volatile:
             self.warn(
                 "identity",
@@ -190,9 +207,9 @@ class Evaluator(Books):
                 "shared between runs; give it a `fingerprint` attribute to change that",
             )
         known = await self._answers.look_up(identities, target, traces)
-        for item in batch.items.values():
+        for item in missing:
             found = known.get(item.identity.key)
-            if found is not None and not item.told:
+            if found is not None:
                 item.record, item.kept, item.source = found.record, found.kept, found.source
 
     async def _run(
@@ -264,9 +281,10 @@ class Evaluator(Books):
             if item.leads or item.told or record is None:
                 continue
             if record.eval is not None:
-                self.ledger.book(Spend(cache_hits=1))
+                self.ledger.hit()
             # what came from a cache is written in full: it may be gone when the run begins again (R13)
-            served = attrs.evolve(record, trace=None, output=None) if item.source == "store" else record
+            bare = item.source == "store" and self.journal is not None
+            served = attrs.evolve(record, trace=None, output=None) if bare else record
             self.emit(
                 RolloutLanded(
                     key=item.identity.key,

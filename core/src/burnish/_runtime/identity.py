@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import attrs
@@ -33,7 +32,7 @@ class Baseline:
     """Whether it holds something without a content identity."""
 
 
-@attrs.frozen(slots=False, eq=False)
+@attrs.frozen(eq=False)
 class Identity:
     """The keys of one rollout."""
 
@@ -41,18 +40,20 @@ class Identity:
     candidate: Candidate
     example: Example
 
-    @cached_property
-    def key(self) -> str:
-        """Key of the scored result."""
+    key: str = attrs.field(init=False)
+    """Key of the scored result."""
+
+    @key.default
+    def _scored_key(self) -> str:
         return self._key(self.baseline.scored)
 
-    @cached_property
+    @property
     def output_key(self) -> str:
         """Key of the output alone, whatever the metric."""
         return self._key(self.baseline.output)
 
     def _key(self, baseline: str) -> str:
-        middle = f"{hex64(self.candidate.stable_hash)}:{hex64(self.example.uid)}"
+        middle = f"{self.candidate.stable_hash:016x}:{self.example.uid:016x}"
         return f"{baseline[:16]}:{middle}:{self.baseline.salt}"
 
     def check(self, *, output: bool = False) -> str:

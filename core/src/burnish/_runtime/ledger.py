@@ -213,8 +213,12 @@ class Ledger:
             share.book(spend_of_calls(event.record.calls))
             self._rations.close(share, conclusive=event.record.telling)
 
+    def hit(self) -> None:
+        """Book a rollout that was served."""
+        self._spent.hit()
+
     def book(self, spent: Spend) -> None:
-        """Book spend that needed no reservation: cache hits, charges."""
+        """Book spend that needed no reservation: charges, what was lost."""
         self._spent.add(spent)
 
     async def admit_request(self, role: str, bound: Bound = UNBOUNDED) -> Call:
