@@ -398,3 +398,18 @@ def test_no_interleaving_passes_a_cap(
         assert tokens is None or ledger.spend.tokens <= tokens
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def test_a_free_model_owes_nothing_for_what_was_cancelled() -> None:
+    """A call of a model that costs nothing is priced, answered or not (E28)."""
+    free = abc.ModelLimits(key="free", price=abc.ModelPrice(input=0, output=0))
+    model = ScriptedModel(lambda request: "ok", delay=60, limits=free)
+
+    async def act(q: Any, instruction: str) -> Any:
+        return await b.call_model(model, ask(str(q)))
+
+    engine = EvalEngine(rows(2), always)
+    with trio.move_on_after(0.05):
+        await engine.evaluate(Ambient(act), engine.register(b.Candidate()))
+    (task,) = engine.spend.by_role.values()
+    assert (2, 0) == (task.requests, task.unpriced)

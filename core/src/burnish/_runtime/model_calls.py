@@ -200,7 +200,7 @@ def _limits(account: Account | None) -> Limits:
 
 
 _NO_SCOPE = nullcontext()
-_NOTHING_KNOWN = RoleSpend(requests=1, unpriced=1)
+_NOTHING_KNOWN, _FOR_FREE = RoleSpend(requests=1, unpriced=1), RoleSpend(requests=1)
 
 
 async def _attempt(
@@ -211,7 +211,8 @@ async def _attempt(
     if ledger is not None and account is not None:
         bound = bound_for(model, request, ledger.budget) if ledger.rations else UNBOUNDED
         call = await admitted(ledger.admit_request(role, bound), account)
-    sent, charged, answered, spent = False, True, "", _NOTHING_KNOWN
+    free = model.limits.price is not None and model.limits.price.free
+    sent, charged, answered, spent = False, True, "", _FOR_FREE if free else _NOTHING_KNOWN
     try:
         async with limiter.slot(role):
             sent, began = True, trio.current_time()
