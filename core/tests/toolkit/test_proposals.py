@@ -16,7 +16,9 @@ from burnish.testing import ScriptedModel
 ROWS = [{"q": "x", "a": "x"}]
 
 
-def asked(replies: Any, count: int = 3, known: tuple[str, ...] = (), **options: Any) -> tuple[list[Any], ScriptedModel]:
+def asked(
+    replies: Any, count: int = 3, known: tuple[str, ...] = (), distinct: bool = True, **options: Any
+) -> tuple[list[Any], ScriptedModel]:
     """Ask for some texts in a run; gives the proposals and the proposer."""
     got: list[Any] = []
 
@@ -37,6 +39,7 @@ def asked(replies: Any, count: int = 3, known: tuple[str, ...] = (), **options: 
                     lambda prediction: prediction["text"],
                     [check] * count,
                     known=known,
+                    distinct=distinct,
                 )
             )
             return Report(strategy="asks", best=problem.start)
@@ -71,6 +74,12 @@ def test_equal_texts_count_once() -> None:
     """Of equal proposals the first counts, blanks aside, and so does what is known already."""
     got, model = asked(["a b", "a  b", "old", "c", "d"], 3, known=("old",))
     assert (["a b", "c", "d"], 5) == ([proposal.text for proposal in got], model.calls)
+
+
+def test_equal_texts_are_given_where_they_need_not_be_distinct() -> None:
+    """Who counts repeats by itself asks for none again; what is no use is asked for again all the same."""
+    got, model = asked(["a", "a", "", "old"], 3, known=("old",), distinct=False)
+    assert (["a", "a", "old"], 4) == ([proposal.text for proposal in got], model.calls)
 
 
 def test_a_cap_ends_the_asking() -> None:

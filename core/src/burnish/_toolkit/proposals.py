@@ -60,12 +60,14 @@ async def propose(
     *,
     known: Iterable[str] = (),
     attempts: int = ATTEMPTS,
+    distinct: bool = True,
 ) -> list[Proposal]:
     """Ask for a text with each request, all at once; gives one proposal each, in order.
 
     `read` takes the text out of a prediction. A reply that failed, is malformed, cut off, empty, known already, or that
     its check refuses is asked for again, up to `attempts` times in all; the others are kept. Of equal texts the first
-    in order counts.
+    in order counts. Without `distinct`, equal and known texts are given as they come: for those who rather do without
+    than ask again.
     """
     wishes = [_Wish(request, check) for request, check in zip(requests, checks, strict=True)]
     taken = {_plain(text) for text in known}
@@ -76,7 +78,7 @@ async def propose(
         with engine.step("ask", attempt):
             replies = await engine.propose_many([_again(wish.request, attempt) for wish in asked])
         for wish, reply in zip(asked, replies, strict=True):
-            _take(wish, reply, read, taken)
+            _take(wish, reply, read, taken if distinct else set())
     return [Proposal(text=w.text, rejected=tuple(w.rejected), cap=w.cap) for w in wishes]
 
 
