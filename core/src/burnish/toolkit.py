@@ -19,6 +19,8 @@ from burnish._toolkit.demos import with_demos as with_demos
 from burnish._toolkit.epochs import Epochs as Epochs
 from burnish._toolkit.harvest import harvest as harvest
 from burnish._toolkit.harvest import success_bar as success_bar
+from burnish._toolkit.proposals import ATTEMPTS as ATTEMPTS
+from burnish._toolkit.proposals import Check as Check
 from burnish._toolkit.proposals import Proposal as Proposal
 from burnish._toolkit.proposals import Rejected as Rejected
 from burnish._toolkit.proposals import placeholders as placeholders
