@@ -13,9 +13,10 @@ import pytest
 import trio
 import trio.testing
 
-from burnish import Spend
+from burnish import Eval, RolloutRecord, RolloutStatus, Spend
 from burnish._builtin.sqlite import SqliteOptions, open_sqlite
-from burnish._model.events import CandidateRegistered, Charged, Event, RunStarted, Warned
+from burnish._model.events import CandidateRegistered, Charged, Event, RolloutLanded, RunStarted, Warned
+from burnish._runtime.history import find_results
 from burnish._runtime.run_store import STORE_VERSION, RunStore, open_run_store, read_events
 from burnish.abc import CachePut, Environment
 from burnish.errors import StoreError
@@ -53,6 +54,24 @@ async def test_a_store_in_memory(tmp_path: Path) -> None:
         store.append(warned(1))
         await store.flush()
         assert [(1, warned(1))] == await store.read(0)
+
+
+async def test_results_are_found_by_all_who_ask_at_once(tmp_path: Path) -> None:
+    """R13: the first search makes the index of keys, and those that begin meanwhile wait for the whole of it."""
+    path = tmp_path / "run.db"
+    scored = RolloutRecord(status=RolloutStatus.SUCCEEDED, eval=Eval(1.0))
+    async with open_run_store(path) as store:
+        for n in range(4):
+            store.append(RolloutLanded(key=f"k{n}", candidate=0, example=n, record=scored))
+    found: list[str] = []
+    async with open_run_store(path, read_only=True) as store, trio.open_nursery() as nursery:
+
+        async def search(key: str) -> None:
+            found.extend(await find_results(store, [key]))
+
+        for n in range(4):
+            nursery.start_soon(search, f"k{n}")
+    assert ["k0", "k1", "k2", "k3"] == sorted(found)
 
 
 class Counted(RunStore):

@@ -161,10 +161,20 @@ class RunStore:
 
         Made once, when first needed, and not kept up: a run that never begins again need not pay for it.
         """
+
+        def index() -> None:  # in the one thread of the store: who asks meanwhile waits for all of it
+            if not self._indexed:
+                with self._guard() as connection, connection:
+                    connection.execute(
+                        "CREATE TEMP TABLE IF NOT EXISTS keys (key TEXT, n INTEGER, PRIMARY KEY (key, n)) WITHOUT ROWID"
+                    )
+                    connection.execute(
+                        "INSERT OR IGNORE INTO keys SELECT key, n FROM events WHERE type = 'RolloutLanded'"
+                    )
+                self._indexed = True
+
         if not self._indexed:
-            self._indexed = True
-            await self.query("CREATE TEMP TABLE keys (key TEXT, n INTEGER, PRIMARY KEY (key, n)) WITHOUT ROWID")
-            await self.query("INSERT INTO keys SELECT key, n FROM events WHERE type = 'RolloutLanded'")
+            await trio.to_thread.run_sync(index, limiter=self._thread)
 
     def _guard(self) -> _Guard:
         if self._connection is None:
