@@ -21,7 +21,7 @@ from burnish._runtime.blame import blame
 from burnish.abc import ModelLimits
 from burnish.testing import ScriptedModel
 
-from ._kit import Ambient, Module, always, ask, echo, evaluated, rows, tenth
+from ._kit import Ambient, Module, always, ask, echo, evaluated, idle, rows, tenth
 
 
 async def test_one_failing_row_in_ten_loses_none_of_the_nine() -> None:
@@ -334,6 +334,26 @@ async def test_cancelling_beats_what_fails_on_its_way_out(autojump_clock: trio.t
         engine.spend.metric_calls,
         engine._evaluator.ledger._rollouts_reserved,
     )
+
+
+async def test_cancelling_beats_what_an_executor_fails_with_on_its_way_out() -> None:
+    """An executor that raises beside the cancellation neither crashes a `move_on_after` nor leaves a verdict."""
+
+    class FailsLate:
+        async def run(self, rollout: Any) -> b.RolloutRecord:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep_forever)
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    raise ValueError("fails while it is cancelled")
+
+    engine = EvalEngine(rows(2), always, executor=FailsLate())
+    with trio.move_on_after(0.02) as scope:
+        await engine.evaluate(Ambient(echo), engine.register(b.Candidate()))
+    assert scope.cancelled_caught
+    assert ([None] * 2, 0) == (engine.matrix.row(0), engine.spend.metric_calls)
+    idle(engine)
 
 
 async def test_swallowed_refusals_are_no_result() -> None:

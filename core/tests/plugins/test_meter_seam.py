@@ -11,6 +11,7 @@ import trio.testing
 
 import burnish
 from burnish import Budget, EngineConfig, EvalEngine, abc, errors
+from burnish._runtime.leases import Leases
 from burnish._runtime.ledger import Ledger
 
 
@@ -257,3 +258,31 @@ async def test_a_meter_that_exits_when_it_is_told_is_told_again() -> None:
     meter.deaf = True
     await ledger.hand_back()
     assert [("run:1", 2)] == meter.released
+
+
+class FailsLate(Meter):
+    """Grants, but hangs when it is asked again or told, and fails on its way out of that."""
+
+    async def hang(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ValueError("fails while it is cancelled")
+
+    async def lease(self, request: abc.Lease) -> abc.Grant | abc.Exhausted:
+        if request.key in self.leases:
+            await self.hang()
+        return await super().lease(request)
+
+
+async def test_cancelling_beats_what_a_meter_fails_with_on_its_way_out() -> None:
+    """A meter that raises beside the cancellation of a renewal does not turn a `move_on_after` into a crash."""
+    clock = [0.0]
+    leases = Leases(FailsLate(), "run", lambda: clock[0])
+    await leases.lease(1)
+    clock[0] = 1e6
+    with trio.move_on_after(0.02) as scope:
+        await leases.renew()
+    assert scope.cancelled_caught

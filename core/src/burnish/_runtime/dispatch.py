@@ -241,8 +241,9 @@ class Dispatcher:
                 job.prediction = revive(job.around.target, stored)
             return stored
         except BaseException as error:  # a plugin's fault must not cancel the siblings
-            if stops(error) is not None:
-                raise
+            stop = stops(error)
+            if stop is not None:
+                raise stop from None
             message = f"the executor failed: {text_of(error)}"
             fault = Fault(type=type(error).__name__, message=message, where="executor")
             calls = dict(job.account.calls)

@@ -81,8 +81,9 @@ class Leases:
                 with trio.fail_after(5):
                     await self._meter.lease(lease.request)
             except BaseException as error:
-                if stops(error) is not None:
-                    raise
+                stop = stops(error)
+                if stop is not None:
+                    raise stop from None
                 log.warning("the meter did not renew a lease", lease=lease.request.key, error=first_line(error))
             finally:
                 if lease not in self._leases:  # it ended meanwhile: what was asked for after its end is another one
@@ -102,8 +103,9 @@ class Leases:
                     await self._meter.release(over[0].request.key, _rollouts(over[0].unused))
             except BaseException as error:
                 self._leases.extendleft(reversed(over))
-                if stops(error) is not None:
-                    raise
+                stop = stops(error)
+                if stop is not None:
+                    raise stop from None
                 if not self._told:
                     self._told = True
                     log.warning("the meter did not take a lease back; it will be told again", error=first_line(error))

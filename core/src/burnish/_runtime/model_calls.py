@@ -270,8 +270,9 @@ async def _complete(model: abc.Model, request: LMRequest) -> LMResponse:
     try:
         response = await model.complete(request)
     except BaseException as raised:
-        if stops(raised):
-            raise
+        stop = stops(raised)
+        if stop is not None:
+            raise stop from None
         error = unwrap(raised)
         meant = _meaning(model, error)
         if meant is raised:
