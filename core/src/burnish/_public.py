@@ -40,6 +40,8 @@ from burnish._model.feedback import multi_objective_feedback as multi_objective_
 from burnish._model.feedback import retrieval_feedback as retrieval_feedback
 from burnish._model.feedback import string_similarity_feedback as string_similarity_feedback
 from burnish._model.matrix import ScoreMatrix as ScoreMatrix
+from burnish._model.names import did_you_mean as did_you_mean
+from burnish._model.names import names_secret as names_secret
 from burnish._model.outcome import BudgetExhausted as BudgetExhausted
 from burnish._model.outcome import CandidateEval as CandidateEval
 from burnish._model.outcome import Complete as Complete

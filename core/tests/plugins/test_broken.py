@@ -50,7 +50,7 @@ BROKEN = {
         hook("return []", "def burnish_cachs()"),
         "the plugin of t-bad is no plugin of burnish: unknown hook 'burnish_cachs' in plugin",
     ),
-    "misspelt hook, the way out": (hook("return []", "def burnish_cachs()"), "; did you mean burnish_caches?"),
+    "misspelt hook, the way out": (hook("return []", "def burnish_cachs()"), "; did you mean `burnish_caches`?"),
     "hook with an argument": (
         hook("return []", "def burnish_caches(options)"),
         "Argument(s) {'options'} are declared in the hookimpl but can not be found in the hookspec",

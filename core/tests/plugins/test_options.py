@@ -292,6 +292,8 @@ class Secretive:
     password: str = attrs.field(default="", validator=attrs.validators.matches_re("[0-9]*"))
     tokens: Mapping[str, tuple[int, ...]] = {}
     max_tokens: int = 0
+    author: int = 0
+    signature: int = 0
 
 
 @pytest.mark.parametrize(
@@ -305,6 +307,8 @@ class Secretive:
         ({"password": "sk-secret"}, "[redacted]"),
         ({"token": "sk-secret"}, "is not a known option"),
         ({"max_tokens": "many"}, "expected a whole number, got text 'many'"),
+        ({"author": "ada"}, "expected a whole number, got text 'ada'"),
+        ({"signature": "q -> a"}, "expected a whole number, got text 'q -> a'"),
     ],
 )
 def test_no_message_quotes_a_secret(table: dict[str, Any], expected: str) -> None:

@@ -265,6 +265,18 @@ def test_what_may_be_a_secret_is_kept_out(place: Place) -> None:
         read_back(place, {**form, "hidden": 3})
 
 
+def test_names_that_only_resemble_a_secret_s_are_kept(place: Place) -> None:
+    """A signature is none, nor are an author and keywords: edits of the file in the meantime change nothing."""
+    ours = {"signature": "q -> a", "author": "ada", "keywords": ["x"]}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in ours.items())
+    config = write(place, f'[models.judge]\nuse = "echo"\n{lines}')
+    form = keep(config, place.path / "runs" / "x", command="run", file="burnish.toml")
+    assert [] == form["hidden"]
+    assert {"use": "echo", **ours} == form["tables"]["models"]["judge"]
+    write(place, '[models.judge]\nuse = "echo"\nsignature = "q -> other"\n')
+    assert config.models == read_back(place, form).config.models
+
+
 @pytest.mark.slow
 def test_show_imports_nothing(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     """`show` of a run reads files alone; `resume` imports what the configuration names, like `run`."""

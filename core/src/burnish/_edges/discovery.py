@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import importlib
 import re
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from burnish._model.names import did_you_mean
 from burnish.errors import ConfigError, PluginBrokenError, first_line
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ def load_attribute(reference: str) -> Any:
         raise ConfigError(f"`{reference}` cannot be imported: {first_line(error)}") from error
     for name in path.split("."):
         if not hasattr(found, name):
-            near = difflib.get_close_matches(name, dir(found), n=1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise ConfigError(f"`{reference}` names `{name}`, which is not there{hint}")
+            near = did_you_mean(name, dir(found))
+            raise ConfigError(f"`{reference}` names `{name}`, which is not there{near and f'; {near}'}")
         found = getattr(found, name)
     return found

@@ -7,9 +7,7 @@ other attrs classes, and any class of which a Python caller gives an instance.
 
 from __future__ import annotations
 
-import difflib
 import enum
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
@@ -19,6 +17,7 @@ from typing import Annotated, Any, ForwardRef, Literal, TypeVar, Union, get_args
 
 import attrs
 
+from burnish._model.names import did_you_mean, names_secret
 from burnish.errors import BurnishError, ConfigError, first_line
 
 _SCALARS: Mapping[type, tuple[tuple[type, ...], str]] = {
@@ -50,8 +49,6 @@ class OptionsError(ConfigError):
         super().__init__("\n".join(f"{head}{where}{f'.{path}' if path else ''}: {what}" for path, what in faults))
 
 
-_SECRET = re.compile(r"auth|cookie|credential|header|key|passw|secret|sig|token(?!s)", re.IGNORECASE)
-"""Names of options whose values no message quotes."""
 _SHORTEST = 4
 """Characters of a value from which on it is taken out of what a class says of it."""
 
@@ -78,7 +75,7 @@ def structure_options(options: type | None, table: Mapping[str, Any], *, where: 
         return _attrs(table, options)
     except _Wrong as wrong:
         faults = [
-            (path.lstrip("."), what if _SECRET.search(path) else f"{what}{quote}") for path, what, quote in wrong.faults
+            (path.lstrip("."), what if names_secret(path) else f"{what}{quote}") for path, what, quote in wrong.faults
         ]
         raise OptionsError(where, faults, file) from wrong.__cause__
 
@@ -277,9 +274,8 @@ def _quoted(value: Any) -> str:
 
 
 def _unknown(key: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean `{near[0]}`? " if near else ""
-    return f"is not a known option; {hint}known: {', '.join(known) or 'none'}"
+    near = did_you_mean(key, known)
+    return f"is not a known option; {near and f'{near} '}known: {', '.join(known) or 'none'}"
 
 
 def _refused(error: Exception, secrets: Sequence[str]) -> tuple[str, str, str]:
@@ -297,7 +293,7 @@ def _secrets(value: Any, secret: bool = False) -> Iterator[str]:
     """Give the texts under names of secrets."""
     if isinstance(value, Mapping):
         for name, below in value.items():
-            yield from _secrets(below, secret or bool(_SECRET.search(str(name))))
+            yield from _secrets(below, secret or names_secret(str(name)))
     elif isinstance(value, (list, tuple)):
         for below in value:
             yield from _secrets(below, secret)

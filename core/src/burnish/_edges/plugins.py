@@ -7,7 +7,6 @@ on this one plugin. A manager is an object that someone makes; there is no globa
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -21,6 +20,7 @@ from burnish import hookspecs
 from burnish._edges.discovery import GROUP, Blocks, Damage, Source, installed
 from burnish._edges.discovery import PluginInfo as PluginInfo
 from burnish._edges.options import structure_options
+from burnish._model.names import did_you_mean
 from burnish.abc import KINDS, Environment, Spec
 from burnish.errors import (
     PluginApiError,
@@ -95,8 +95,7 @@ def _discard(made: Any) -> bool:
 def _nearest_hooks(pm: pluggy.PluginManager) -> str:
     known = list(hookspecs.HOOKS.values())
     strange = [name for name in vars(pm.hook) if name.startswith("burnish_") and name not in known]
-    near = [match for name in strange for match in difflib.get_close_matches(name, known, n=1)]
-    return f"; did you mean {' and '.join(near)}?" if near else ""
+    return "".join(f"; {near}" for near in (did_you_mean(name, known) for name in strange) if near)
 
 
 class PluginManager:
@@ -199,12 +198,11 @@ class PluginManager:
         if blocked:
             return PluginNotFoundError(f"{kind}.{name} is blocked; take it out of {BLOCK_VARIABLE} or `blocked`")
         names = sorted({info.name for info in self.available(kind) if not info.blocked})
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean `{near[0]}`? " if near else ""
+        near = did_you_mean(name, names)
         custom = "" if near else f"; by custom it is called burnish-{name}"
         return PluginNotFoundError(
-            f"no {kind} named `{name}` is installed; {hint}there is: {', '.join(names) or 'none'}. A distribution "
-            f"offers one through the entry point `{kind}.{name}` in the group `{GROUP}`{custom}"
+            f"no {kind} named `{name}` is installed; {near and f'{near} '}there is: {', '.join(names) or 'none'}. "
+            f"A distribution offers one through the entry point `{kind}.{name}` in the group `{GROUP}`{custom}"
         )
 
     def _plugin(self, source: Source) -> _Plugin:

@@ -13,14 +13,11 @@ import xxhash
 from burnish._model.canonical import Json, canonical_bytes
 from burnish._model.evals import Eval
 from burnish._model.lm import Message, Turns, Usage, turns_bytes
+from burnish._model.names import names_secret
 from burnish.errors import UsageError
 
 TRACE_VERSION = 1
 
-_SECRET_NAME = re.compile(
-    r"api[_-]?key|^auth$|authoriz|passw|passphrase|secret|cookie|credential|signature|(?:^|[_-])(?:key|token|bearer)$",
-    re.IGNORECASE,
-)
 _URL = re.compile(r"https?://", re.IGNORECASE)
 
 SpanErrorKind = Literal["lm", "parse", "tool", "cancelled", "program"]
@@ -217,7 +214,7 @@ def _public(value: Json) -> Json:
 
 
 def _is_secret(name: str, value: Json) -> bool:
-    return not isinstance(value, (int, float, type(None))) and bool(_SECRET_NAME.search(name))
+    return not isinstance(value, (int, float, type(None))) and names_secret(name)
 
 
 def _place(url: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import json
 import math
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 import attrs
 
+from burnish import did_you_mean
 from burnish.abc import Json
 from burnish.errors import ConfigError
 
@@ -85,10 +85,10 @@ def read_text(path: Path) -> str:
 
 def _neighbour(path: Path) -> str:
     try:
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
+        near = did_you_mean(path.name, [p.name for p in path.parent.iterdir()])
     except OSError:
         return f": there is no directory {path.parent}"
-    return f"; did you mean `{near[0]}`?" if near else ""
+    return near and f"; {near}"
 
 
 def read_table(path: Path, form: Format | None = None, delimiter: str | None = None) -> Table:
@@ -232,18 +232,10 @@ def missing_column(table: Table, *columns: str) -> MissingColumnsError:
     return MissingColumnsError(table.file, {column: _no_column(table, column) for column in columns})
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Give the name that may have been meant; capitals play no part."""
-    folded = {one.casefold(): one for one in known}
-    found = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return folded[found[0]] if found else None
-
-
 def _no_column(table: Table, column: str) -> str:
-    near = nearest(column, table.columns)
-    hint = "it" if near is None else f"did you mean `{near}`? It"
+    near = did_you_mean(column, table.columns)
     have = ", ".join(f"`{name}`" for name in table.columns)
-    return f"has no column `{column}`; {hint} has: {have}"
+    return f"has no column `{column}`; {f'{near} It' if near else 'it'} has: {have}"
 
 
 def require_columns(table: Table, columns: Iterable[str]) -> None:

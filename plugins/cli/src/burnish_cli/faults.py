@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import cast
 
+from burnish import did_you_mean
 from burnish.errors import BurnishError, ConfigError, PluginError, PluginNotFoundError, UsageError
 from burnish_cli.config import DataConfig, Problem
-from burnish_cli.data import DataFileError, MissingColumnsError, nearest, read_text
+from burnish_cli.data import DataFileError, MissingColumnsError, read_text
 from burnish_cli.references import BadReferenceError
 from burnish_cli.structure import ConfigFileError, KeyPath, dotted
 
@@ -99,5 +100,5 @@ def _naming(data: DataConfig, column: str) -> Iterator[KeyPath]:
 
 def near(name: str, known: Sequence[str]) -> str:
     """Give the hint to a name that may have been meant."""
-    found = nearest(name, known)
-    return "" if found is None else f"; did you mean `{found}`?"
+    found = did_you_mean(name, known)
+    return found and f"; {found}"

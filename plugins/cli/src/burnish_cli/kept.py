@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from burnish import Candidate, candidate_from_json
+from burnish import Candidate, candidate_from_json, names_secret
 from burnish.errors import StoreError, UsageError
 from burnish_cli.config import Component, Config, ProgramConfig
 from burnish_cli.result import Command
@@ -22,7 +22,6 @@ LOCK = "burnish.lock"
 VERSION = 1
 _PLUGINS = ("program", "metric", "strategy", "models", "cache", "meter", "executor", "sink")
 """Tables of options that only a plugin knows, so that each may hold a secret."""
-_SECRET = re.compile(r"auth|cookie|credential|header|key|passw|secret|sig|token(?!s)", re.IGNORECASE)
 _ADDRESS = re.compile(r"://[^/]*@|://.*[?#]")
 """With a user's name or a query, either of which may be a credential."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -171,7 +170,7 @@ def _hide(tables: dict[str, Any], name: str) -> Iterator[KeyPath]:
 
 def _secrets(value: Any, path: KeyPath) -> Iterator[KeyPath]:
     key = path[-1]
-    if isinstance(key, str) and _SECRET.search(key) and len(path) > 1:
+    if isinstance(key, str) and names_secret(key) and len(path) > 1:
         if not (key.endswith("_env") and _names_variables(value)):
             yield path
     elif isinstance(value, Mapping):

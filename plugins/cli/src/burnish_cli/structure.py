@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import attrs
 import cattrs
 from cattrs.gen import make_dict_structure_fn, override
 
-from burnish import Budget
+from burnish import Budget, did_you_mean
 from burnish.errors import ConfigError
 from burnish_cli.config import Component, Config, DataConfig, EngineTable, Problem, ProgramConfig, problems
 from burnish_cli.data import DataFileError, read_text
@@ -283,9 +282,8 @@ def _step(error: BaseException) -> KeyPath:
 
 def _unknown(key: str, kind: type) -> str:
     known = [a.name for a in attrs.fields(kind) if a.name != "base_dir"] + ["unlimited"] * (kind is Budget)
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean `{near[0]}`? Known" if near else "known"
-    return f"is not a known key; {hint} here: {', '.join(known)}"
+    near = did_you_mean(key, known)
+    return f"is not a known key; {f'{near} Known' if near else 'known'} here: {', '.join(known)}"
 
 
 def _shown(value: object) -> str:
