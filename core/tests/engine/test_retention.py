@@ -9,6 +9,8 @@ import pytest
 
 import burnish as b
 from burnish import EngineConfig, EvalEngine, RolloutCache, abc
+from burnish._runtime.journal import RunJournal
+from burnish._runtime.run_store import open_run_store
 from burnish.abc import LMResponse, Message
 from burnish.errors import UsageError
 
@@ -28,8 +30,10 @@ async def answer(q: Any, instruction: str) -> Any:
     return q
 
 
-def engine(n: int = 4, cache: abc.Cache | None = None, **config: Any) -> EvalEngine:
-    return EvalEngine(rows(n), tenth, EngineConfig(concurrency=1, **config), cache=cache)
+def engine(
+    n: int = 4, cache: abc.Cache | None = None, journal: RunJournal | None = None, **config: Any
+) -> EvalEngine:
+    return EvalEngine(rows(n), tenth, EngineConfig(concurrency=1, **config), cache=cache, journal=journal)
 
 
 async def outcomes(evaluator: EvalEngine, program: Ambient, traces: bool | None = None) -> list[b.RolloutOutcome]:
@@ -132,3 +136,21 @@ async def test_a_trace_of_another_evaluation_is_none(spoil: str) -> None:
     served = await outcomes(engine(cache=cache, keep_traces="all"), program)
     assert [None] * 4 == [r.trace for r in served]
     assert 4 == len(program.ran)
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [({"keep_traces": "none"}, []), ({"keep_traces": "failed"}, [1]), ({"max_trace_bytes": 9000}, [2, 3])],
+    ids=str,
+)
+async def test_the_policy_holds_for_what_an_earlier_run_found(config: dict[str, Any], kept: list[int]) -> None:
+    """What a fork takes out of the old run comes with its trace to who asks, and stays in memory by the new policy."""
+    program = Ambient(answer)
+    async with open_run_store(None) as old, open_run_store(None) as new:
+        await outcomes(engine(keep_traces="all", journal=RunJournal(old)), program)
+        journal = RunJournal(new, answers=old)
+        evaluator = engine(journal=journal, **{"keep_traces": "all", **config})
+        assert all(r.trace is not None for r in await outcomes(evaluator, program, traces=True))
+        records = list(evaluator.cache.records.values())
+    assert 4 == len(program.ran)
+    assert kept == [number for number, record in enumerate(records) if record.trace is not None]

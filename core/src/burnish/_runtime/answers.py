@@ -101,7 +101,7 @@ class Answers:
                 missing[identity.key] = identity
         if self._earlier is not None and missing:
             for key, landed in (await self._earlier(list(missing), traces=traces)).items():
-                self._records[key] = landed.record
+                self._remember(key, landed.record)
                 found[key] = Known(record=landed.record)
                 del missing[key]
         shared = [identity for identity in missing.values() if not identity.baseline.volatile]
@@ -171,14 +171,17 @@ class Answers:
         for identity in identities:
             record = _read(entries.get(identity.key), identity.check(), kept.get(identity.key))
             if record is not None and record.eval is not None and _serves(record, traces):
-                lasting = record if self._config.keeps_trace(record) else attrs.evolve(record, trace=None)
-                self._memory.keep(self._records, identity.key, lasting)
+                self._remember(identity.key, record)
                 found[identity.key] = Known(record=record, source="cache")
                 continue
             owed = _read(entries.get(identity.output_key), identity.check(output=True), kept.get(identity.output_key))
             if owed is not None and owed.owes_score and _serves(owed, traces=True):  # the metric may look at its trace
                 with suppress(Exception):  # the program has changed its mind about its outputs: it runs again
                     found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
+
+    def _remember(self, key: str, record: RolloutRecord) -> None:
+        lasting = record if self._config.keeps_trace(record) else record.without_trace()
+        self._memory.keep(self._records, key, lasting)
 
     def _give_up(self, error: BaseException) -> None:
         stop = stops(error)
