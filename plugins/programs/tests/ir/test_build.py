@@ -6,6 +6,7 @@ import pytest
 
 import burnish
 from burnish_programs import ir
+from burnish_programs.ir._build import WIRE
 
 
 def search(question: str) -> list[str]:
@@ -74,6 +75,15 @@ def test_nothing_of_the_name() -> None:
         ir.program("question -> answer", ir.Predict("draft", "question -> draft"))
     with pytest.raises(ValueError, match="a list of names is wanted"):
         ir.program("q -> a", ir.Predict("x", "q -> a"), models="small")
+
+
+def test_a_kind_that_cannot_be_bound_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node kind without its entry fails at once, and leaves no input unbound; what is no node is said so."""
+    with pytest.raises(ir.ProgramError, match=r"nodes\[0\]: a node is wanted, not str"):
+        ir.program("q -> a", "x")  # type: ignore[arg-type]
+    monkeypatch.delitem(WIRE, ir.Predict)  # type: ignore[arg-type]
+    with pytest.raises(KeyError, match="Predict"):
+        ir.program("q -> a", ir.Predict("x", "q -> a"))
 
 
 def test_a_hole_of_a_function() -> None:

@@ -260,6 +260,7 @@ def test_the_fingerprint_follows_program_models_and_budget() -> None:
         fingerprint(made, budget=Budget(max_lm_calls=3)),
     ]
     assert 4 == len({base, *others})
+    assert base == fingerprint(made, budget=Budget(deadline=123.4))  # a time of one process's clock
 
 
 async def test_a_winner_is_baked_in(tmp_path: Path) -> None:

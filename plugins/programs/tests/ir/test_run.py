@@ -507,6 +507,18 @@ async def test_a_hole_that_fails_says_so_and_is_tried_again() -> None:
     assert "count" == caught.value.at
 
 
+@pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), {3: "x"}], ids=["object", "set", "nan", "key"])
+async def test_what_a_hole_gives_is_data(value: Any) -> None:
+    """What has no JSON form is the hole's error, which names it, and no wrong use of burnish that ends the run."""
+    hole = Hole(name="find", sig="question -> found", impl="host:find", bindings={"question": Input("question")})
+    made = program("question -> found", hole, out={"found": "find.found"})
+    interpreter = Interpreter(made, RuntimeEnv().bind_hole("find", lambda question: value))
+    with pytest.raises(HoleError, match=r"function of `find` gave what has no JSON form: find\.found") as caught:
+        await interpreter.run({"question": "?"})
+    assert "find" == caught.value.at
+    assert not isinstance(caught.value, errors.UsageError)
+
+
 async def test_a_predictor_inside_a_hole_is_no_leaf_of_the_program() -> None:
     """A native predictor that a hole calls reads no candidate, even under a leaf's name; its span has a parent."""
     native = Predict("question -> context", instruction="Own.", name="answer")

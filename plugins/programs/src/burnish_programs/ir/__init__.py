@@ -30,6 +30,7 @@ from burnish_programs.ir._faults import RunBudgetError as RunBudgetError
 from burnish_programs.ir._faults import RunError as RunError
 from burnish_programs.ir._form import load as load
 from burnish_programs.ir._form import save as save
+from burnish_programs.ir._leaves import LeafOutcome as LeafOutcome
 from burnish_programs.ir._meter import Budget as Budget
 from burnish_programs.ir._meter import BudgetMeter as BudgetMeter
 from burnish_programs.ir._nodes import Carry as Carry
@@ -50,7 +51,6 @@ from burnish_programs.ir._nodes import SignatureDef as SignatureDef
 from burnish_programs.ir._overlay import Overlay as Overlay
 from burnish_programs.ir._program import Program as Program
 from burnish_programs.ir._run import Interpreter as Interpreter
-from burnish_programs.ir._steps import LeafOutcome as LeafOutcome
 from burnish_programs.ir._target import InterpreterTarget as InterpreterTarget
 from burnish_programs.ir._values import Code as Code
 from burnish_programs.ir._values import DemoRow as DemoRow

@@ -9,6 +9,7 @@ import attrs
 
 from burnish_programs._signature import Signature
 from burnish_programs.ir._nodes import (
+    KINDS,
     ForkJoin,
     Hole,
     Input,
@@ -71,8 +72,9 @@ def _named(found: Iterable[str | None]) -> tuple[str, ...]:
 
 def _wire(node: Node, wires: Wires) -> tuple[Node, Wires]:
     """Bind what a node leaves unbound; gives it, and the fields that can be read of it."""
-    wire = WIRE.get(type(node))
-    return (node, {}) if wire is None else wire(node, wires)
+    if type(node) not in KINDS.values():  # it is no node, as `validate` says with its place
+        return node, {}
+    return WIRE[type(node)](node, wires)
 
 
 def _leaf(leaf: Leaf, wires: Wires) -> tuple[Node, Wires]:

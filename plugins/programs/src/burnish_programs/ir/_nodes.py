@@ -1,7 +1,8 @@
 """The nodes of the program IR, and the ports by which data moves between them: plain values that say what runs.
 
-A node kind is a class here, its checks in `_validate`, and how it runs in `_run`; its file form follows from its
-fields (`_form`). What a node gives can be read by every later node of its `Seq`, and inside of those, by name:
+A node kind is a class here, its checks in `_validate`, how inputs are bound by name in `_build`, and how it runs in
+`_steps` (leaves in `_leaves`, what repeats in `_repeat`); its file form follows from its fields (`_form`). What a node
+gives can be read by every later node of its `Seq`, and inside of those, by name:
 
 * a leaf, a `Route`, a `Loop` and a `Seq` with a name give their outputs under it;
 * `Retry`, `Refine` and `ForkJoin` have no name: what they run is read by its own names, as if it stood beside;
@@ -95,6 +96,10 @@ def _arms(value: Mapping[str, Node]) -> Mapping[str, Node]:
     return MappingProxyType(dict(value))
 
 
+def _numbered(field: str, nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
+    return ((f"{field}[{i}]", node) for i, node in enumerate(nodes))
+
+
 class Node:
     """What a program is made of."""
 
@@ -173,7 +178,7 @@ class Seq(Node):
     """The name under which others read `out`; none is needed where nobody does."""
 
     def children(self) -> Iterator[tuple[str, Node]]:
-        return ((f"body[{i}]", node) for i, node in enumerate(self.body))
+        return _numbered("body", self.body)
 
 
 @attrs.frozen
@@ -184,7 +189,7 @@ class ForkJoin(Node):
     branches: tuple[Node, ...] = attrs.field(converter=_nodes)
 
     def children(self) -> Iterator[tuple[str, Node]]:
-        return ((f"branches[{i}]", node) for i, node in enumerate(self.branches))
+        return _numbered("branches", self.branches)
 
 
 @attrs.frozen
@@ -263,7 +268,7 @@ class Loop(Node):
     """What it gives, as its last iteration sees it."""
 
     def children(self) -> Iterator[tuple[str, Node]]:
-        return ((f"body[{i}]", node) for i, node in enumerate(self.body))
+        return _numbered("body", self.body)
 
 
 @attrs.frozen
@@ -295,4 +300,4 @@ def walk(node: Node, place: str = "") -> Iterator[tuple[str, Node]]:
 KINDS: Mapping[str, type[Node]] = {
     kind.kind: kind for kind in (Predict, Hole, Seq, ForkJoin, Route, Retry, Loop, Refine)
 }
-"""Every node kind by its name. A further one is a class here, a check in `_validate` and a runner in `_run`."""
+"""Every node kind by its name. A further one is a class here and an entry in each of `CHECKS`, `WIRE` and `STEPS`."""

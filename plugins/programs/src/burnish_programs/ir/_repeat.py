@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from burnish_programs.ir._nodes import Loop, Out, Refine
+from burnish_programs.ir._ports import reader, table
 
 if TYPE_CHECKING:
     from burnish_programs.ir._steps import Loading, Outputs, Run, Step
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 def loop_step(node: Loop, loading: Loading) -> Step:
     """Make the step of a loop: what it carries stands under its name while it runs, what it gives from then on."""
     name, steps = node.name, [loading.step(child) for child in node.body]
-    start = loading.table({key: carry.start for key, carry in node.carry.items()})
-    then = loading.table({key: carry.then for key, carry in node.carry.items()})
-    again, out = None if node.again is None else loading.reader(node.again), loading.table(node.out)
+    start = table({key: carry.start for key, carry in node.carry.items()})
+    then = table({key: carry.then for key, carry in node.carry.items()})
+    again, out = None if node.again is None else reader(node.again), table(node.out)
 
     async def step(run: Run) -> Outputs:
         carried = start(run)
@@ -39,7 +40,7 @@ def refine_step(node: Refine, loading: Loading) -> Step:
     """Make the step of a refinement: the child reads its feedback from a place of its own, which no name can reach."""
     place, field = f"{node.child.name}^", node.feedback_field
     fed = attrs.evolve(node.child, bindings={**node.child.bindings, field: Out(place, field)})
-    first = loading.reader(node.child.bindings[field])
+    first = reader(node.child.bindings[field])
     child, judge = loading.step(fed), loading.step(node.judge)
 
     async def step(run: Run) -> Outputs:

@@ -12,10 +12,11 @@ from burnish_programs._signature import Field
 from burnish_programs._types import Maybe, MismatchError
 from burnish_programs.ir._env import Bound, RuntimeEnv
 from burnish_programs.ir._faults import InputError
+from burnish_programs.ir._leaves import LeafOutcome
 from burnish_programs.ir._meter import UNLIMITED, Budget, BudgetMeter
 from burnish_programs.ir._overlay import Overlay
 from burnish_programs.ir._program import Program
-from burnish_programs.ir._steps import LeafOutcome, Loading, Run
+from burnish_programs.ir._steps import Loading, Run
 
 
 class Interpreter:

@@ -59,9 +59,12 @@ class InterpreterTarget:
 
     @property
     def fingerprint(self) -> str:
-        """128-bit fingerprint of the program's content, what was bound, the runs' budget and the rendering."""
-        program, budget = self.program.program.program_hash, burnish.to_json(self._budget)
-        return burnish.fingerprint([RENDERING, program, self.program.bound.identity, budget])
+        """128-bit fingerprint of the program's content, what was bound, the runs' caps and the rendering.
+
+        The deadline is left out: a time of this process's clock, which says nothing of another run.
+        """
+        program, caps = self.program.program.program_hash, attrs.evolve(self._budget, deadline=None)
+        return burnish.fingerprint([RENDERING, program, self.program.bound.identity, burnish.to_json(caps)])
 
     @property
     def opaque(self) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import attrs
 
 import burnish
-from burnish.abc import Json, JsonMap
+from burnish.abc import Json
 from burnish.errors import UsageError
 
 Kind: TypeAlias = Literal["instruction", "demos", "model", "code"]
@@ -51,11 +51,6 @@ class DemoRow:
     output: Mapping[str, Json] = json_field(factory=dict, converter=frozen_json)
     source: str | None = attrs.field(default=None, kw_only=True, validator=typed(str, NONE))
     """Fingerprint of the row it was made from; it is left out of the prompt that scores that very row."""
-
-    def to_json(self) -> JsonMap:
-        """Give what is hashed and what files hold."""
-        form: JsonMap = {"input": dict(self.input), "output": dict(self.output)}
-        return form if self.source is None else {**form, "source": self.source}
 
     def __burnish_sides__(self) -> tuple[Mapping[str, Json], Mapping[str, Json]]:
         """Say to an engine what goes into the program and what is the metric's."""
