@@ -106,7 +106,7 @@ class Answers:
                 del missing[key]
         shared = [identity for identity in missing.values() if not identity.baseline.volatile]
         if self._cache is not None and shared:
-            await self._from_cache(self._cache, shared, target, traces, found)
+            await self._from_cache(shared, target, traces, found)
         return found
 
     async def keep(
@@ -154,34 +154,47 @@ class Answers:
             self._give_up(error)
 
     async def _from_cache(
-        self, cache: abc.Cache, identities: list[Identity], target: abc.Target, traces: bool, found: dict[str, Known]
+        self, identities: list[Identity], target: abc.Target, traces: bool, found: dict[str, Known]
     ) -> None:
-        keys = [i.key for i in identities] + [i.output_key for i in identities]
-        checks = {i.output_key: i.check(output=True) for i in identities}
-        if traces or self._config.keep_traces != "none":
-            checks.update({i.key: i.check() for i in identities})
-        try:
-            with trio.fail_after(CACHE_PATIENCE):
-                wanted = dict.fromkeys([*keys, *(key + abc.TRACE_KEY for key in checks)])
-                entries = records_of(await cache.get_many(abc.CacheGet(keys=tuple(wanted))), wanted)
-                kept = await self._parts.traces(cache, checks.items(), entries)
-        except BaseException as error:
-            self._give_up(error)
-            return
+        """Look for scores, and for outputs whose score is owed; those are read only where there is no score."""
+        checks = {identity.key: identity.check() for identity in identities}
+        traced = traces or self._config.keep_traces != "none"
+        entries, kept = await self._fetch(checks, [identity.output_key for identity in identities], traced=traced)
+        outputs: dict[str, Identity] = {}
         for identity in identities:
-            record = _read(entries.get(identity.key), identity.check(), kept.get(identity.key))
+            key = identity.key
+            record = _read(entries.get(key), checks[key], kept.get(key))
             if record is not None and record.eval is not None and _serves(record, traces):
-                self._remember(identity.key, record)
-                found[identity.key] = Known(record=record, source="cache")
-                continue
-            owed = _read(entries.get(identity.output_key), identity.check(output=True), kept.get(identity.output_key))
-            if owed is not None and owed.owes_score and _serves(owed, traces=True):  # the metric may look at its trace
+                self._remember(key, record)
+                found[key] = Known(record=record, source="cache")
+            elif identity.output_key in entries:
+                outputs[identity.output_key] = identity
+        checks = {key: identity.check(output=True) for key, identity in outputs.items()}
+        entries, kept = await self._fetch(checks, traced=True)  # once more: the metric may look at the traces
+        for key, identity in outputs.items():
+            owed = _read(entries.get(key), checks[key], kept.get(key))
+            if owed is not None and owed.owes_score and _serves(owed, traces=True):
                 with suppress(Exception):  # the program has changed its mind about its outputs: it runs again
                     found[identity.key] = Known(kept=Kept(prediction=revive(target, owed), record=owed))
 
     def _remember(self, key: str, record: RolloutRecord) -> None:
         lasting = record if self._config.keeps_trace(record) else record.without_trace()
         self._memory.keep(self._records, key, lasting)
+
+    async def _fetch(
+        self, checks: Mapping[str, str], more: Sequence[str] = (), *, traced: bool
+    ) -> tuple[Mapping[str, abc.CacheRecord], Mapping[str, Trace]]:
+        """Ask the cache for records, by key with their check, and their traces, and for `more`; none where it fails."""
+        if self._cache is None or not checks:
+            return {}, {}
+        wanted = dict.fromkeys([*checks, *more, *(key + abc.TRACE_KEY for key in checks if traced)])
+        try:
+            with trio.fail_after(CACHE_PATIENCE):
+                entries = records_of(await self._cache.get_many(abc.CacheGet(keys=tuple(wanted))), wanted)
+                return entries, await self._parts.traces(self._cache, checks.items() if traced else (), entries)
+        except BaseException as error:
+            self._give_up(error)
+            return {}, {}
 
     def _give_up(self, error: BaseException) -> None:
         stop = stops(error)

@@ -59,7 +59,7 @@ class Identity:
     def check(self, *, output: bool = False) -> str:
         """128-bit fingerprint of everything behind the key."""
         baseline = self.baseline.output if output else self.baseline.scored
-        return fingerprint([baseline, self.candidate.fingerprint, self.example.fingerprint, self.baseline.salt])
+        return fingerprint(f"{baseline}:{self.candidate.fingerprint}:{self.example.fingerprint}:{self.baseline.salt}")
 
 
 class Identities:
