@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CODEC_VERSION = 1
 
+_AS_IS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ESCAPED = json.JSONEncoder(separators=(",", ":"))
+
 T = TypeVar("T")
 
 def _reason(error: BaseException, kind: type | None) -> str:
@@ -114,11 +117,12 @@ def unstructure(value: Any, cls: Any = None) -> Any:
 
 def json_line(plain: Any) -> str:
     """Write a JSON form as one line of text."""
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, as a cut reply may hold: no file or database takes it as it is
-        text = json.dumps(plain, separators=(",", ":"))
+    text = _AS_IS.encode(plain)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half a surrogate pair, as a cut reply may hold: no file takes it as it is
+            text = _ESCAPED.encode(plain)
     return text
 
 

@@ -56,7 +56,8 @@ class RunStore:
         self._committed = 0
         self._indexed = False
         self._committing = False
-        self._waiting: list[trio.lowlevel.Task] = []
+        self._waiting: list[tuple[int, trio.lowlevel.Task]] = []
+        """Who waits for a commit, with the number of the last event that it waits for."""
         self._thread = trio.CapacityLimiter(1)
         self._decoding = trio.CapacityLimiter(1)
         self._grown = trio.Event()
@@ -93,15 +94,18 @@ class RunStore:
         wanted = self._next - 1
         while self._committed < wanted:
             if self._committing:
-                self._waiting.append(trio.lowlevel.current_task())
+                self._waiting.append((wanted, trio.lowlevel.current_task()))
                 await trio.lowlevel.wait_task_rescheduled(_wait_on)
             else:
                 await self._commit_pending()
 
     async def _commit_pending(self) -> None:
-        batch, self._pending, self._committing = self._pending, [], True
+        batch: list[_Row] = []
+        self._committing = True
         try:
             with trio.CancelScope(shield=True):
+                await trio.lowlevel.checkpoint()  # all that runs in this turn of the loop goes into one commit
+                batch, self._pending = self._pending, []
                 await trio.to_thread.run_sync(self._commit, batch, limiter=self._thread)
             self._committed = batch[-1][0]
         except BaseException:
@@ -109,11 +113,18 @@ class RunStore:
             raise
         finally:
             self._committing = False
-            waiting, self._waiting = self._waiting, []
-            for task in waiting:
-                trio.lowlevel.reschedule(task)
+            self._wake()
         grown, self._grown = self._grown, trio.Event()
         grown.set()
+
+    def _wake(self) -> None:
+        """Let those go on whose events are safe, and one of the others, who commits for them."""
+        safe = [task for wanted, task in self._waiting if wanted <= self._committed]
+        self._waiting = [(wanted, task) for wanted, task in self._waiting if wanted > self._committed]
+        if self._waiting:
+            safe.append(self._waiting.pop(0)[1])
+        for task in safe:
+            trio.lowlevel.reschedule(task)
 
     async def wait_beyond(self, number: int) -> None:
         """Wait until an event after this number is committed."""
