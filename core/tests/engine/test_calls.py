@@ -12,11 +12,22 @@ import trio.lowlevel
 
 import burnish as b
 from burnish import CallRequest, Plan, Reply, Report, abc
+from burnish._runtime.target import as_target
 from burnish.abc import LMResponse, Usage
-from burnish.errors import BudgetExceededError, CallFailedError, ModelServerError, RunStoppedError, UsageError
+from burnish.errors import (
+    BudgetExceededError,
+    CallFailedError,
+    ContextLengthError,
+    ModelRefusedError,
+    ModelServerError,
+    RunStoppedError,
+    UsageError,
+)
 from burnish.events import CallLanded, CallStarted, fold, read_events
 from burnish.testing import ScriptedModel
 from burnish_programs import Predict
+
+from ._kit import always, ask
 
 ROWS = [{"q": f"say x{n}", "a": f"x{n}"} for n in range(6)]
 
@@ -116,6 +127,44 @@ def test_a_failed_call_is_a_value(fault: Exception, where: str, tmp_path: Path) 
     run(tmp_path / "run", again, task, proposer, resume=b.Resume(retry_failed=True))
     assert 1 == proposer.calls
     assert [None] * 3 == [reply.fault for reply in again.told[0]]
+
+
+def _fails(error: Exception, *, swallowed: bool = False) -> Any:
+    """Make a small program whose model call fails; it may make a text of that."""
+    dead = ScriptedModel(lambda request: (_ for _ in ()).throw(error), limits=abc.ModelLimits(key="dead", retries=0))
+
+    async def program(text: str) -> str:
+        try:
+            return (await b.call_model(dead, ask(text))).text
+        except Exception:
+            if swallowed:
+                return "I do not know"
+            raise
+
+    return program
+
+
+async def _drops(text: str) -> str:
+    raise ConnectionResetError(104, "reset by peer")
+
+
+CALLS: dict[str, tuple[Any, str, str]] = {
+    "context": (_fails(ContextLengthError("too long")), "program", "ContextLengthError"),
+    "refusal": (_fails(ModelRefusedError("no")), "program", "ModelRefusedError"),
+    "server": (_fails(ModelServerError("503")), "model", "ModelServerError"),
+    "network": (_drops, "model", "ConnectionResetError"),
+    "swallowed": (_fails(ModelServerError("503"), swallowed=True), "model", "ModelServerError"),
+    "swallowed refusal": (_fails(ModelRefusedError("no"), swallowed=True), "", ""),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+async def test_whose_fault_a_call_s_failure_is(case: str) -> None:
+    """E86 for calls: what the transport did is the model's, also where it was swallowed; the rest is the program's."""
+    program, where, kind = CALLS[case]
+    engine = b.Engine(b.EvalEngine(ROWS, always)._evaluator, as_target(lambda q: q))
+    (reply,) = await engine.propose_many([CallRequest(program=program, inputs={"text": "abc"})])
+    assert (where, kind) == (("", "") if reply.fault is None else (reply.fault.where, reply.fault.type))
 
 
 def test_calls_are_admitted_like_rollouts() -> None:

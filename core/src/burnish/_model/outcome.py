@@ -57,7 +57,7 @@ class Fault:
     type: str
     message: str
     where: str = "program"
-    """`program`, `metric`, `model` or `budget`."""
+    """`program`, `metric`, `model` (a provider or the way to it), `budget` or `executor`."""
     fatal: bool = False
     """Whether every further rollout must fail in the same way (credentials, missing model)."""
 

@@ -12,7 +12,8 @@ import trio
 from burnish._model.candidate import Candidate
 from burnish._model.events import Source
 from burnish._model.example import Example
-from burnish._model.outcome import CandidateEval, Fault, RolloutOutcome, RolloutRecord, RolloutStatus
+from burnish._model.outcome import CandidateEval, RolloutOutcome, RolloutRecord, RolloutStatus
+from burnish._runtime.faults import not_run
 from burnish._runtime.identity import Baseline, Identity
 from burnish._runtime.rations import Share
 from burnish._runtime.rollout import Kept
@@ -22,8 +23,6 @@ Request = tuple[int, Sequence[int]]
 
 Fit = Literal["whole", "leading", "rows"]
 """What runs of requests that do not fit the budget: nothing, the leading candidates, or the leading rows of all."""
-
-NOT_RUN = Fault(type="NotRun", message="the run ended before this rollout started", where="budget")
 
 
 def leading_parts(requests: Sequence[Request], fit: Fit) -> list[list[Request]]:
@@ -168,7 +167,7 @@ class Batch:
         return CandidateEval(candidate=index, rollouts=tuple(rollouts))
 
     def _outcome(self, item: Item) -> RolloutOutcome:
-        record = item.record or RolloutRecord(status=RolloutStatus.REJECTED, fault=NOT_RUN)
+        record = item.record or RolloutRecord(status=RolloutStatus.REJECTED, fault=not_run("rollout"))
         return RolloutOutcome(
             example=item.column,
             eval=record.eval if record.status.scored else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,16 +19,10 @@ from burnish._model.outcome import Fault
 from burnish._runtime.blame import blame, stops
 from burnish._runtime.capture import as_data, unrecorded
 from burnish._runtime.fanout import fan_out
+from burnish._runtime.faults import counted, fault_of, is_usage, not_run
 from burnish._runtime.scope import Account, accounted, current_models, injected
 from burnish._runtime.target import as_target
-from burnish.errors import (
-    BudgetExceededError,
-    CallFailedError,
-    ModelError,
-    RunStoppedError,
-    UsageError,
-    text_of,
-)
+from burnish.errors import BudgetExceededError, CallFailedError, RunStoppedError
 
 if TYPE_CHECKING:
     from burnish._runtime.evaluator import Evaluator
@@ -173,6 +168,8 @@ class Calls:
         """Run the program as it is: no candidate is in force, and nothing of it enters a trace."""
         evaluator, inputs = self._evaluator, dict(call.request.inputs)
         models = {**current_models(), **evaluator.models}
+        output, failed = None, None
+        handled = sys.exception()  # what the caller of the run is handling: it stands in each error's context here
         with accounted(account, models), injected(None), unrecorded(), evaluator.watch.on():
             try:
                 output = as_data(await call.target.run(inputs, NO_CANDIDATE))
@@ -180,35 +177,22 @@ class Calls:
                 stop = stops(raised)
                 if stop is not None:
                     raise stop from None
-                return None, _fault(raised, account)
-        if account.refused is not None:
-            return None, _cut(account.refused)
-        if account.cut:  # half a text is no proposal, however well it reads
-            return None, Fault(type="Truncated", message="an answer ended at its bound of tokens")
-        return output, None
-
-
-def _fault(raised: BaseException, account: Account) -> Fault:
-    error = blame(raised)
-    if isinstance(error, UsageError) and not isinstance(error, ModelError):
-        raise error
-    if account.refused is not None or isinstance(error, BudgetExceededError):
-        return _cut(account.refused or text_of(error))
-    model = isinstance(error, ModelError)
-    fatal = isinstance(error, ModelError) and error.fatal
-    return Fault(
-        type=type(error).__name__, message=text_of(error), where="model" if model else "program", fatal=fatal
-    )
-
-
-def _cut(cap: str) -> Fault:
-    return Fault(type="BudgetExceededError", message=cap, where="budget")
+                error = blame(raised, handled)
+                failed = fault_of(error)
+                if is_usage(error):
+                    raise error from error.__cause__
+        fault = counted(failed, account)
+        if fault is not None and fault.where == "budget":
+            fault = attrs.evolve(fault, message=account.refused or fault.message)
+        if fault is None and account.cut:  # half a text is no proposal, however well it reads
+            fault = Fault(type="Truncated", message="an answer ended at its bound of tokens")
+        return (output, None) if fault is None else (None, fault)
 
 
 def _reply(call: _Call) -> Reply:
     landed = call.landed
     if landed is None:
-        return Reply(fault=Fault(type="NotRun", message="the run ended before this call started", where="budget"))
+        return Reply(fault=not_run("call"))
     if landed.fault is not None:
         return Reply(fault=landed.fault)
     load = getattr(call.target, "load_prediction", None)

@@ -18,13 +18,14 @@ from burnish._model.evals import Eval
 from burnish._model.example import Example, own
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._model.trace import Trace, TraceMeta, TraceOutcome
-from burnish._runtime.blame import VERDICTS, blame, of_network, stops
+from burnish._runtime.blame import blame, stops
 from burnish._runtime.capture import data_map, recording, unrecorded
+from burnish._runtime.faults import counted, fault_of, refused, status_of
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.limiter import Limits
 from burnish._runtime.metric import MetricRunner
 from burnish._runtime.scope import Account, Injection, accounted, injected
-from burnish.errors import BudgetExceededError, MetricError, ModelError, UsageError, first_line, text_of
+from burnish.errors import MetricError, first_line
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -133,7 +134,7 @@ class RolloutJob:
             tags={"candidate": hex64(self.candidate.stable_hash), **getattr(around.target, "tags", {})},
         )
         injection = Injection(candidate=self.candidate, source=self.example.source)
-        failed: RolloutRecord | None = None
+        failed, why = None, ""
         handled = sys.exception()  # what the caller of the run is handling: it stands in each error's context here
         with recording(meta).also(injected(injection)) as recorder:
             scope = None if around.timeout is None else trio.move_on_after(around.timeout)
@@ -145,24 +146,23 @@ class RolloutJob:
                 stop = stops(error)
                 if stop is not None:  # of a group: the program may have failed on its way out
                     raise stop from None
-                failed = self._failure(error, handled)
+                cause = blame(error, handled)
+                failed, why = fault_of(cause), first_line(cause, 2000)
+                del cause  # else this frame and the error hold each other
             if failed is not None:
                 await trio.lowlevel.checkpoint_if_cancelled()  # what fails while it is cancelled is no verdict
-            if scope is not None and (scope.cancelled_caught or (failed is not None and scope.cancel_called)):
-                fault = Fault(type="Timeout", message=f"the rollout took longer than {around.timeout} s")
-                failed = RolloutRecord(status=RolloutStatus.TIMED_OUT, fault=fault)
+            late = scope is not None and (scope.cancelled_caught or (failed is not None and scope.cancel_called))
+            if late:
+                failed = Fault(type="Timeout", message=f"the rollout took longer than {around.timeout} s")
             draft.trace = recorder.trace()
         draft.spans, draft.rendered = len(draft.trace.spans), tuple(sorted(injection.rendered))
-        if self.account.refused is not None and not (failed and failed.fault and failed.fault.where == "budget"):
-            failed = _refused(self.account.refused)
-        lost = self.account.lost
-        if failed is None and lost is not None and (lost.fatal or not self.account.answered):
-            # the program made something of it: whatever that is, it is no verdict on the candidate
-            failed = RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(lost, "model"))
-        if failed is not None:
-            draft.status, draft.eval, draft.fault = failed.status, failed.eval, failed.fault
-        else:
+        draft.fault = counted(failed, self.account)
+        if draft.fault is None:
             draft.output = _json_or_none(self.prediction)
+        else:
+            draft.status = RolloutStatus.TIMED_OUT if late and draft.fault is failed else status_of(draft.fault)
+        if draft.status is RolloutStatus.AGENT_FAILED:  # a verdict on the candidate
+            draft.eval = Eval(around.failure_score, f"The program failed: {why}")
         return draft
 
     def _take_kept(self, kept: Kept) -> _Draft:
@@ -185,46 +185,16 @@ class RolloutJob:
                 spans = await metric.evaluate_spans(self.example, self.prediction, trace)
         except MetricError as error:
             await trio.lowlevel.checkpoint_if_cancelled()
-            cause = blame(error, handled)
-            if isinstance(cause, BudgetExceededError):
-                draft.fault = _fault(cause, "budget")
-            elif isinstance(cause, ModelError) or of_network(cause):
-                draft.fault = _fault(cause, "model")
-            else:
-                draft.fault = Fault(type="MetricError", message=str(error), where="metric")
+            fault = fault_of(blame(error, handled), judge=True)
+            ours = fault.where == "program"
+            draft.fault = Fault(type="MetricError", message=str(error), where="metric") if ours else fault
             return
         if self.account.refused is not None:
-            draft.fault = _refused(self.account.refused).fault
+            draft.fault = refused(self.account.refused)
             return
         draft.eval = value
         if draft.trace is not None:
             draft.trace = draft.trace.with_span_evals(spans)
-
-    def _failure(self, raised: BaseException, handled: BaseException | None) -> RolloutRecord:
-        error = blame(raised, handled)
-        if isinstance(error, BudgetExceededError):
-            return RolloutRecord(status=RolloutStatus.REJECTED, fault=_fault(error, "budget"))
-        if isinstance(error, ModelError) and not isinstance(error, VERDICTS):
-            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(error, "model"))
-        if not isinstance(error, ModelError) and of_network(error):  # of a client of the program's own
-            return RolloutRecord(status=RolloutStatus.INFRASTRUCTURE_FAILED, fault=_fault(error))
-        if isinstance(error, UsageError) and not isinstance(error, ModelError):
-            return RolloutRecord(status=RolloutStatus.REJECTED, fault=attrs.evolve(_fault(error), fatal=True))
-        text = f"The program failed: {first_line(error, 2000)}"
-        return RolloutRecord(
-            status=RolloutStatus.AGENT_FAILED, eval=Eval(self.around.failure_score, text), fault=_fault(error)
-        )
-
-
-def _fault(error: BaseException, where: str = "program") -> Fault:
-    fatal = isinstance(error, ModelError) and error.fatal
-    return Fault(type=type(error).__name__, message=text_of(error), where=where, fatal=fatal)
-
-
-def _refused(cap: str) -> RolloutRecord:
-    message = f"the budget's {cap} refused a call inside the rollout; what the program made of that is no result"
-    fault = Fault(type="BudgetExceededError", message=message, where="budget")
-    return RolloutRecord(status=RolloutStatus.REJECTED, fault=fault)
 
 
 def _json_or_none(value: Any) -> Json:
