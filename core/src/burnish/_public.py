@@ -100,6 +100,9 @@ from burnish._runtime.target import restore_candidate as restore_candidate
 from burnish._runtime.target import signature_inputs as signature_inputs
 from burnish._runtime.tracked import TrackedCall as TrackedCall
 from burnish._runtime.tracked import track_call as track_call
+from burnish._toolkit.portfolio import Portfolio as Portfolio
+from burnish._toolkit.stages import ComposedReport as ComposedReport
+from burnish._toolkit.stages import Sequential as Sequential
 from burnish.abc import Environment as Environment
 from burnish.abc import Spec as Spec
 from burnish.hookspecs import hookimpl as hookimpl

@@ -57,6 +57,9 @@ class Environment:
     """The user's cache directory for large files; None takes the platform's."""
     variables: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     """Environment variables. Options hold the *name* of a secret's variable, never the secret."""
+    open: Callable[[str, Any], Awaitable[Any]] | None = attrs.field(default=None, repr=False, eq=False)
+    """Opens a further component of a kind, for plugins that are made of others: a name, a table with `use`, or an
+    object, which stays as it is. It lives as long as the run. None outside of one."""
 
 
 def _names(names: Iterable[str]) -> frozenset[str]:

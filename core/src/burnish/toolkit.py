@@ -6,6 +6,7 @@ Everything here decides on its arguments alone: no clock, no random numbers but 
 effects go through the engine.
 """
 
+from burnish._runtime.apart import Apart as Apart
 from burnish._runtime.engine import evaluation_of as evaluation_of
 from burnish._toolkit.choose import best_of as best_of
 from burnish._toolkit.choose import score_of as score_of

@@ -12,7 +12,13 @@ import pluggy
 from burnish import abc, hookspecs
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-HOOKS = {"cache": "burnish_caches", "meter": "burnish_meters", "sink": "burnish_sinks", "metric": "burnish_metrics"}
+HOOKS = {
+    "cache": "burnish_caches",
+    "meter": "burnish_meters",
+    "metric": "burnish_metrics",
+    "sink": "burnish_sinks",
+    "strategy": "burnish_strategies",
+}
 
 
 def declared() -> dict[str, str]:

@@ -39,18 +39,21 @@ class Composition:
         self._stack, self._plugins, self._env, self._file = stack, plugins, env, file
 
     async def open(self, kind: str, what: Any) -> Any:
-        """Give the component: opened from a name or a `Use`, or the object itself; None stays None.
+        """Give the component: opened from a name, a `Use` or a table with `use`, or the object itself; None stays None.
 
         Raises `UsageError` for an object that is not of the kind, or not open yet, and `PluginBrokenError` where a
         plugin opens one.
         """
         if isinstance(what, str):
             what = Use(what)
+        elif isinstance(what, Mapping) and isinstance(what.get("use"), str):
+            what = Use(what["use"], **{name: value for name, value in what.items() if name != "use"})
         if not isinstance(what, Use):
             if what is not None and kind != "target":  # many things make a target: `as_target` looks at it
                 check_given(kind, what)
             return what
-        opened = self._plugins.open(kind, what.name, what.options, self._env, file=self._file)
+        env = attrs.evolve(self._env, open=self.open)
+        opened = self._plugins.open(kind, what.name, what.options, env, file=self._file)
         component = await self._stack.enter_async_context(opened)
         lacks = missing(kind, component) if kind in SERVICES else []
         if lacks:

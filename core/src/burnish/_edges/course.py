@@ -22,7 +22,6 @@ from burnish._edges.result import Choice, Result, choose, installed
 from burnish._edges.resume import Resume
 from burnish._edges.run_dir import BEST, STORE, write_lock
 from burnish._edges.saved import row_digests, save
-from burnish._edges.searching import report_of
 from burnish._edges.setup import Setup, facts_of, problem_of
 from burnish._model.canonical import JsonMap
 from burnish._model.events import Event, Resumed, RunEnded, RunStarted
@@ -36,6 +35,7 @@ from burnish._runtime.journal import RunJournal
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.run_store import RunStore, open_run_store
+from burnish._toolkit.stages import in_stages
 from burnish.errors import BurnishError, MetricError, ReplayDivergedError, RunStoppedError, StoreError, first_line
 
 TEST_SHARE = 0.2
@@ -245,12 +245,7 @@ async def _save(course: Course, found: Choice) -> None:
 async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> str:
     """Run the strategies in a row, each from the best so far; gives the stop reason of the last."""
     engine = Engine(evaluator, setup.target)
-    problem = problem_of(setup, evaluator.examples)
-    for number, strategy in enumerate(setup.strategies):
-        with engine.step("stage", number):
-            report = await report_of(strategy, engine, problem, setup.target)
-        reports.append(report)
-        problem = attrs.evolve(problem, start=report.best)
+    await in_stages(setup.strategies, engine, problem_of(setup, evaluator.examples), reports)
     return reports[-1].stop_reason
 
 

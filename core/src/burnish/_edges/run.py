@@ -18,11 +18,11 @@ from burnish._edges.plugins import PluginManager
 from burnish._edges.request import RunRequest
 from burnish._edges.result import Result as Result
 from burnish._edges.run_dir import claimed
-from burnish._edges.searching import plan_of
 from burnish._edges.setup import check_budget, compose, problem_of
 from burnish._model.example import make_examples
 from burnish._model.signed import signed_like
 from burnish._runtime.invoke import must_be_trio
+from burnish._runtime.searching import plan_of
 
 
 @signed_like(RunRequest)

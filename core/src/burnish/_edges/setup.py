@@ -20,6 +20,7 @@ from burnish._model.report import Plan
 from burnish._runtime.capture import as_data
 from burnish._runtime.config import EngineConfig
 from burnish._runtime.evaluator import Evaluator
+from burnish._runtime.given import missing
 from burnish._runtime.invoke import Invoker
 from burnish._runtime.metric import MetricRunner
 from burnish._runtime.model_calls import as_model
@@ -218,8 +219,15 @@ def _strategy_facts(strategy: Any) -> Json:
     return {
         "strategy": type(strategy).__name__,
         "replay_version": getattr(strategy, "replay_version", 1),
-        "options": as_data(options),
+        "options": {name: _option_facts(value) for name, value in options.items()},
     }
+
+
+def _option_facts(value: Any) -> Json:
+    """Give an option as data; strategies among the parts of one, by what they are themselves."""
+    if isinstance(value, tuple) and value and not any(missing("strategy", one) for one in value):
+        return [_strategy_facts(one) for one in value]
+    return as_data(value)
 
 
 def _version(distribution: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
@@ -28,6 +28,8 @@ class Books:
         self.asks = None if journal is None else Asks(journal, self.replayed)
         """What strategies ask; None where nobody keeps it."""
         self._warned: set[str] = set()
+        self.listeners: list[Callable[[Event], None]] = []
+        """Told of each event that is booked."""
 
     def register(self, candidate: Candidate) -> int:
         """Give the candidate's index: the old one where its content is known."""
@@ -47,13 +49,18 @@ class Books:
 
     def emit(self, event: Event) -> None:
         """Book an event and write it into the run's journal."""
-        self.state.apply(event)
+        self._book(event)
         if self.journal is not None:
             self.journal.emit(event)
 
+    def _book(self, event: Event) -> None:
+        self.state.apply(event)
+        for listen in self.listeners:
+            listen(event)
+
     def replayed(self, event: Event) -> None:
         """Book an event that the journal holds already: nothing of it runs or is paid again."""
-        self.state.apply(event)
+        self._book(event)
         self.ledger.replay(event, self.hash_of)
         if isinstance(event, Warned):
             self._warned.add(event.kind if event.kind == "unread" else event.message)

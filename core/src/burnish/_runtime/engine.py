@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Self
 
 import attrs
@@ -27,7 +28,7 @@ from burnish._model.outcome import (
 from burnish._model.pareto import ParetoView
 from burnish._model.signed import method_like
 from burnish._runtime.answers import Answers
-from burnish._runtime.batch import Request
+from burnish._runtime.batch import Fit, Request
 from burnish._runtime.calls import CallRequest, Reply
 from burnish._runtime.checkpoint import Restored, restore, write
 from burnish._runtime.codeprint import same_code
@@ -40,19 +41,20 @@ from burnish._runtime.target import as_target, check_candidate
 _step: ContextVar[str] = ContextVar("burnish_step", default="")
 
 
+def current_step() -> str:
+    """Give the path of the step that this task is in."""
+    return _step.get()
+
+
 async def gated(
-    evaluator: Evaluator,
-    target: abc.Target,
+    evaluate: Callable[[Sequence[Request]], Awaitable[EvalOutcome]],
     candidate: int,
     minibatch: Sequence[int],
     threshold: float,
     full: Sequence[int],
-    step: str = "",
-    *,
-    bare: bool = False,
 ) -> GateOutcome:
     """Evaluate on a minibatch; only a mean strictly above the threshold earns the full evaluation (GEPA; E45-E47)."""
-    first = await evaluator.evaluate_many(target, [(candidate, minibatch)], step=step, bare=bare)
+    first = await evaluate([(candidate, minibatch)])
     count_rollouts(first)
     if isinstance(first, BudgetExhausted):
         return attrs.evolve(first, stage="minibatch")
@@ -62,7 +64,7 @@ async def gated(
         return Undecided(minibatch=small)
     if not mean > threshold:
         return Rejected(minibatch=small)
-    second = await evaluator.evaluate_many(target, [(candidate, full)], step=step, bare=bare)
+    second = await evaluate([(candidate, full)])
     count_rollouts(second)
     if isinstance(second, BudgetExhausted):
         return attrs.evolve(second, stage="full", partial=small)
@@ -130,8 +132,8 @@ class EvalEngine:
         self, module: Any, candidate: int, minibatch: Sequence[int], threshold: float
     ) -> GateOutcome:
         """Evaluate on a minibatch; only a mean strictly above the threshold earns the full set (E45)."""
-        target = self._met(module, [(candidate, minibatch)])
-        return await gated(self._evaluator, target, candidate, minibatch, threshold, range(self.num_examples))
+        evaluate = partial(self._evaluator.evaluate_many, self._met(module, [(candidate, minibatch)]))
+        return await gated(evaluate, candidate, minibatch, threshold, range(self.num_examples))
 
     def candidate(self, index: int) -> Candidate:
         """Give a registered candidate. Raises `UnknownIndexError`."""
@@ -243,19 +245,22 @@ class Engine:
         holds them. With `traces`, every rollout comes with its trace, without it none does. Unscored rows have `eval`
         None.
         """
-        outcome = await self._evaluator.evaluate_many(
-            self._target, requests, samples=samples, traces=traces, fit="leading", step=_step.get(), bare=not traces
-        )
+        outcome = await self._evaluate(requests, samples=samples, traces=traces)
         count_rollouts(outcome)
         return outcome
+
+    async def _evaluate(
+        self, requests: Sequence[Request], *, samples: int | range = 1, traces: bool = False, fit: Fit = "leading"
+    ) -> EvalOutcome:
+        return await self._evaluator.evaluate_many(
+            self._target, requests, samples=samples, traces=traces, fit=fit, step=_step.get(), bare=not traces
+        )
 
     async def evaluate_gated(
         self, candidate: int, minibatch: Sequence[int], threshold: float, *, full: Sequence[int]
     ) -> GateOutcome:
         """Evaluate on a minibatch; only a mean strictly above the threshold earns `full`."""
-        return await gated(
-            self._evaluator, self._target, candidate, minibatch, threshold, full, _step.get(), bare=True
-        )
+        return await gated(partial(self._evaluate, fit="whole"), candidate, minibatch, threshold, full)
 
     async def call(
         self, program: Any, inputs: Mapping[str, Any], *, role: str = "proposer", sample: int = 0

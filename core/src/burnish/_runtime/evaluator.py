@@ -211,6 +211,8 @@ class Evaluator(Books):
             found = known.get(item.identity.key)
             if found is not None:
                 item.record, item.kept, item.source = found.record, found.kept, found.source
+            else:  # another ask's rollout may have landed meanwhile: its flight is over, and it must not run again
+                item.record = self._answers.recall(item.identity.key, traces)
 
     async def _run(
         self, batch: Batch, target: abc.Target, inputs: Mapping[int, Mapping[str, Any]], fit: Fit, step: str

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import attrs
 import trio
 
+from burnish._model.canonical import hash64
 from burnish._model.outcome import BudgetExhausted, CandidateEval, Complete, RolloutStatus
 
 T = TypeVar("T")
@@ -20,6 +21,8 @@ class _Chain(Generic[T]):
     """One step under way, or over."""
 
     number: int
+    name: int
+    """Tells it apart from all others in flight: its number; inside another chain a hash of that one's name too."""
     bound: int
     """Rollouts that it may take."""
     taken: int = 0
@@ -32,9 +35,9 @@ _chain: ContextVar[_Chain[object] | None] = ContextVar("burnish_chain", default=
 
 
 def current_chain() -> int | None:
-    """Give the number of the chain that this task belongs to; None outside of chains."""
+    """Give the name of the chain that this task belongs to; None outside of chains."""
     chain = _chain.get()
-    return None if chain is None else chain.number
+    return None if chain is None else chain.name
 
 
 def count_rollouts(outcome: Complete | BudgetExhausted) -> None:
@@ -104,7 +107,8 @@ class Lagged(Generic[T]):
         remaining = self.remaining
         if remaining is not None and remaining < bound:
             return False
-        number, mine = len(self._chains), _Chain[T](len(self._chains), bound)
+        number, outer = len(self._chains), current_chain()
+        mine = _Chain[T](number, number if outer is None else hash64(f"{outer}/{number}"), bound)
         self._chains.append(mine)
 
         async def run() -> None:

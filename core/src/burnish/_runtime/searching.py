@@ -32,7 +32,7 @@ def plan_of(strategy: abc.Strategy, problem: abc.Problem) -> Plan:
     return plan
 
 
-async def report_of(strategy: abc.Strategy, engine: Engine, problem: abc.Problem, target: abc.Target) -> Report:
+async def report_of(strategy: abc.Strategy, engine: Engine, problem: abc.Problem) -> Report:
     """Have a strategy search. Raises `PluginBrokenError` where it gives no report of a candidate of the program.
 
     Its own exceptions arrive as they are; an exit, which would end the process, is its failure like any other.
@@ -49,7 +49,7 @@ async def report_of(strategy: abc.Strategy, engine: Engine, problem: abc.Problem
     if not isinstance(report.best, Candidate):
         raise _broken(strategy, f"its report's `best` is {shown(report.best)} instead of a burnish.Candidate")
     try:
-        check_candidate(target, report.best)
+        check_candidate(engine._target, report.best)
     except BurnishError as error:
         raise _broken(strategy, f"its report's `best` does not fit the program: {error}") from error
     for name in ("baseline_score", "best_score"):
