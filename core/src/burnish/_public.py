@@ -12,6 +12,10 @@ from burnish._edges.result import Result as Result
 from burnish._edges.resume import Resume as Resume
 from burnish._edges.run import aoptimize as aoptimize
 from burnish._edges.run import optimize as optimize
+from burnish._edges.run_dir import BEST_FILE as BEST_FILE
+from burnish._edges.run_dir import LOCK_FILE as LOCK_FILE
+from burnish._edges.run_dir import RESULT_FILE as RESULT_FILE
+from burnish._edges.run_dir import STORE_FILE as STORE_FILE
 from burnish._edges.saved import Saved as Saved
 from burnish._edges.saved import load as load
 from burnish._edges.saved import row_digests as row_digests

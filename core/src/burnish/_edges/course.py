@@ -20,7 +20,7 @@ from burnish._edges.handle import RunHandle
 from burnish._edges.holdout import TestResult, compare_on_test
 from burnish._edges.result import Choice, Result, choose, installed
 from burnish._edges.resume import Resume
-from burnish._edges.run_dir import BEST, STORE, write_lock
+from burnish._edges.run_dir import BEST_FILE, STORE_FILE, write_lock
 from burnish._edges.saved import row_digests, save
 from burnish._edges.setup import Setup, facts_of, problem_of
 from burnish._model.canonical import JsonMap
@@ -82,8 +82,8 @@ async def run(course: Course) -> Result:
     async with AsyncExitStack() as stack:
         answers = None
         if course.answers is not None:
-            answers = await stack.enter_async_context(open_run_store(course.answers / STORE, read_only=True))
-        path = None if directory is None else directory / STORE
+            answers = await stack.enter_async_context(open_run_store(course.answers / STORE_FILE, read_only=True))
+        path = None if directory is None else directory / STORE_FILE
         store = await stack.enter_async_context(open_run_store(path))
         history = None if course.resume is None else await History.load(store)
         name = uuid.uuid4().hex[:12] if history is None else history.started.run
@@ -221,8 +221,8 @@ def _told(course: Course, end: _End, make: Callable[[], Result]) -> Result:
         with contextlib.suppress(Exception):  # a target's own `install`: what ended the run is the news
             error.result = make()
             kept.append("in this error's `result`")
-    if course.directory is not None and (course.directory / BEST).exists():
-        kept.append(f"in {course.directory / BEST}")
+    if course.directory is not None and (course.directory / BEST_FILE).exists():
+        kept.append(f"in {course.directory / BEST_FILE}")
     if kept:
         error.add_note(f"The best candidate so far is {' and '.join(kept)}.")
     raise error
@@ -232,7 +232,7 @@ async def _save(course: Course, found: Choice) -> None:
     if course.directory is not None:
         write = partial(
             save,
-            course.directory / BEST,
+            course.directory / BEST_FILE,
             found.best,
             course.setup.target.parameters(),
             seen=row_digests([*course.setup.val, *course.setup.train]),

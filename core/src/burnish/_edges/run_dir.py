@@ -12,7 +12,8 @@ from burnish._model.canonical import JsonMap
 from burnish._runtime.files import json_text, try_lock, warn_without_locks
 from burnish.errors import StoreError, UsageError
 
-LOCK, STORE, BEST, RESULT = "burnish.lock", "run.db", "best.json", "result.json"
+LOCK_FILE, STORE_FILE, BEST_FILE, RESULT_FILE = "burnish.lock", "run.db", "best.json", "result.json"
+"""What stands in a run directory: its configuration, what happened, the winner, and what it came to."""
 
 
 @contextmanager
@@ -25,19 +26,19 @@ def claimed(run_dir: Path | None, *, resume: bool = False) -> Iterator[Path | No
     if run_dir is None:
         yield None
         return
-    if resume and not (run_dir / STORE).is_file():
-        raise UsageError(f"{run_dir} holds no run that could go on: there is no {STORE} in it")
+    if resume and not (run_dir / STORE_FILE).is_file():
+        raise UsageError(f"{run_dir} holds no run that could go on: there is no {STORE_FILE} in it")
     made = not run_dir.exists()
     with _locked(run_dir):
         # a dangling link counts too: SQLite would make the file that it points to
-        if os.path.lexists(run_dir / STORE) and (not resume or (run_dir / STORE).is_symlink()):
+        if os.path.lexists(run_dir / STORE_FILE) and (not resume or (run_dir / STORE_FILE).is_symlink()):
             raise UsageError(f"{run_dir} holds a run already; choose another directory")
         try:
             yield run_dir
         finally:
-            if not os.path.lexists(run_dir / STORE):
+            if not os.path.lexists(run_dir / STORE_FILE):
                 with suppress(OSError):
-                    (run_dir / LOCK).unlink()
+                    (run_dir / LOCK_FILE).unlink()
                     if made:
                         run_dir.rmdir()
 
@@ -54,7 +55,7 @@ def _locked(run_dir: Path) -> Iterator[None]:
     handle = _open_lock(run_dir, os.O_CREAT)
     try:
         # the file may have been taken away by who held it until now: then this lock keeps nobody out
-        if not try_lock(handle) or not _is_at(handle, run_dir / LOCK):
+        if not try_lock(handle) or not _is_at(handle, run_dir / LOCK_FILE):
             raise StoreError(
                 f"another process runs in {run_dir}; wait for it or choose another directory", path=str(run_dir)
             )
@@ -65,7 +66,7 @@ def _locked(run_dir: Path) -> Iterator[None]:
 
 def _open_lock(run_dir: Path, flags: int = 0) -> int:
     """Open the lock file itself: a link in its place would have another file written. Raises `StoreError`."""
-    path = run_dir / LOCK
+    path = run_dir / LOCK_FILE
     flags |= os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
         if path.is_symlink():
@@ -95,4 +96,6 @@ def write_lock(run_dir: Path, facts: JsonMap) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise StoreError(f"{run_dir / LOCK} cannot be written: {error.strerror or error}", path=str(run_dir)) from error
+        raise StoreError(
+            f"{run_dir / LOCK_FILE} cannot be written: {error.strerror or error}", path=str(run_dir)
+        ) from error

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from burnish_cli.caps import UNSAID, Caps
+
 Json = Annotated[bool, Parameter(name="--json")]
 
 
@@ -16,16 +18,14 @@ def resume(
     continue_live: bool = False,
     retry_failed: bool = False,
     accept_versions: bool = False,
-    max_metric_calls: int | None = None,
-    max_requests: int | None = None,
-    max_tokens: int | None = None,
-    max_cost: float | None = None,
-    max_seconds: float | None = None,
+    caps: Caps = UNSAID,
     concurrency: int | None = None,
     require_improvement: bool = False,
     json_: Json = False,
 ) -> int:
     """Go on with a run that was stopped or killed; nothing is paid twice. A finished one tells its result again.
+
+    A cap takes the place of the one that the run has, and counts what the run has spent so far.
 
     Parameters
     ----------
@@ -37,16 +37,6 @@ def resume(
         Ask anew from the first rollout on that the infrastructure left unscored.
     accept_versions
         Take another version of Python or burnish.
-    max_metric_calls
-        Cap on rollouts, those of the run so far included, in place of the one that it has.
-    max_requests
-        Cap on requests to models, as above.
-    max_tokens
-        Cap on tokens, as above.
-    max_cost
-        Cap in US dollars, as above.
-    max_seconds
-        Cap on time, as above.
     concurrency
         Rollouts at once, in place of the run's.
     require_improvement
@@ -58,16 +48,9 @@ def resume(
     from burnish_cli.going import resume_run
     from burnish_cli.work import Output
 
-    caps = {
-        "max_metric_calls": max_metric_calls,
-        "max_requests": max_requests,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "max_seconds": max_seconds,
-    }
     how = Resume(continue_live=continue_live, retry_failed=retry_failed, accept_versions=accept_versions)
     output = Output(as_json=json_, require_improvement=require_improvement)
-    return resume_run(run, output, how, caps=caps, concurrency=concurrency)
+    return resume_run(run, output, how, caps=caps.said(), concurrency=concurrency)
 
 
 def fork(

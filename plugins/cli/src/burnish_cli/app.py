@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from burnish_cli.again import Json, fork, resume
+from burnish_cli.caps import UNSAID, Caps
 from burnish_cli.exits import Exit, report_error, report_lost, usage_error
 from burnish_cli.streams import steady_streams, unprinted
 
@@ -107,11 +108,7 @@ def tune(
     label: str | None = None,
     id_: Annotated[str | None, Parameter(name="--id")] = None,
     strategy: Annotated[tuple[str, ...], Parameter(consume_multiple=False)] = ("bootstrap-random",),
-    max_metric_calls: int | None = None,
-    max_requests: int | None = None,
-    max_tokens: int | None = None,
-    max_cost: float | None = None,
-    max_seconds: float | None = None,
+    caps: Caps = UNSAID,
     train: str | None = None,
     val: str | None = None,
     test: str | None = None,
@@ -123,6 +120,8 @@ def tune(
     json_: Json = False,
 ) -> int:
     """Tune a prompt file on rows of data; no configuration file is needed.
+
+    Without any cap, what the plan needs is the cap on rollouts.
 
     Parameters
     ----------
@@ -142,16 +141,6 @@ def tune(
         Column that names a row. None: `id`, where its values differ.
     strategy
         Name of a strategy; given again, the next starts from its best.
-    max_metric_calls
-        Cap on rollouts. Without any cap: what the plan needs.
-    max_requests
-        Cap on requests to models, retries included.
-    max_tokens
-        Cap on tokens.
-    max_cost
-        Cap in US dollars.
-    max_seconds
-        Cap on time.
     train
         Count, fraction or file of the rows to learn from.
     val
@@ -175,20 +164,13 @@ def tune(
     from burnish_cli.work import Output
     from burnish_cli.work import tune as tune_prompt
 
-    caps = {
-        "max_metric_calls": max_metric_calls,
-        "max_requests": max_requests,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "max_seconds": max_seconds,
-    }
     wishes = make_wishes(
         prompt=prompt,
         data=data,
         metric=metric,
         model=model,
         strategy=strategy,
-        caps=caps,
+        caps=caps.said(),
         sizes={"train": train, "val": val, "test": test},
         label=label,
         id=id_,

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from burnish import PluginInfo, PluginManager
+from burnish import RESULT_FILE, STORE_FILE, PluginInfo, PluginManager
 from burnish.abc import KINDS
 from burnish.errors import StoreError
 from burnish_cli import text, winner
@@ -29,9 +29,9 @@ def show_run(run: Path, *, prompt: bool, as_json: bool) -> Exit:
     if prompt:
         _print(winner.winner_in_words(directory), winner.winner_to_json(directory) if as_json else None)
         return Exit.FINISHED
-    path = directory / winner.RESULT if run.is_dir() else run
+    path = directory / RESULT_FILE if run.is_dir() else run
     if not path.exists() and not as_json:
-        inside = [] if (directory / winner.EVENTS).exists() else winner.runs_in(directory)
+        inside = [] if (directory / STORE_FILE).exists() else winner.runs_in(directory)
         print_lines(_listed(inside) if inside else list(winner.unfinished(directory)), sys.stdout)
         return Exit.FINISHED
     result = read_result(path)
@@ -48,9 +48,9 @@ def _listed(runs: Sequence[Path]) -> list[str]:
 
 def _in_short(run: Path) -> str:
     try:
-        return f"{text.safe(str(run))}: {verdict(read_result(run / winner.RESULT))}"
+        return f"{text.safe(str(run))}: {verdict(read_result(run / RESULT_FILE))}"
     except StoreError:
-        return f"{text.safe(str(run))}: no {winner.RESULT} that can be read"
+        return f"{text.safe(str(run))}: no {RESULT_FILE} that can be read"
 
 
 def _print(lines: Iterable[str], form: Mapping[str, Any] | None) -> None:

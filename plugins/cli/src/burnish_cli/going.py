@@ -8,21 +8,20 @@ from typing import Any
 
 import attrs
 
-from burnish import Resume
+from burnish import STORE_FILE, Resume
 from burnish.errors import UsageError
 from burnish_cli import plan as plans
-from burnish_cli.config import Config
 from burnish_cli.exits import Exit
 from burnish_cli.job import prepare
 from burnish_cli.kept import read_kept
 from burnish_cli.structure import load_config
 from burnish_cli.text import safe
-from burnish_cli.winner import EVENTS, directory_of
+from burnish_cli.winner import directory_of
 from burnish_cli.work import Given, Output, carry_out, directory_for
 
 
 def resume_run(
-    run: Path, output: Output, how: Resume, *, caps: Mapping[str, float | None], concurrency: int | None = None
+    run: Path, output: Output, how: Resume, *, caps: Mapping[str, Any], concurrency: int | None = None
 ) -> Exit:
     """Go on with a run; caps and concurrency that are given take the place of its own, for later resumes too.
 
@@ -30,7 +29,7 @@ def resume_run(
     """
     run_dir = directory_of(run)
     kept = read_kept(run_dir)
-    config = _with_caps(kept.config, caps)
+    config = attrs.evolve(kept.config, budget=attrs.evolve(kept.config.budget, **caps))
     if concurrency is not None:
         if concurrency < 1:
             raise UsageError(f"--concurrency {concurrency}: at least one rollout runs at once")
@@ -48,8 +47,8 @@ def fork_run(run: Path, output: Output, *, name: str | None, config: Path | None
     Raises `UsageError` where the old one holds no answers.
     """
     old = directory_of(run)
-    if not (old / EVENTS).is_file():
-        raise UsageError(f"{old} holds no answers: there is no {EVENTS} in it; name a directory in `runs`")
+    if not (old / STORE_FILE).is_file():
+        raise UsageError(f"{old} holds no answers: there is no {STORE_FILE} in it; name a directory in `runs`")
     if config is None:
         kept = read_kept(old)
         if kept.given is not None or kept.command == "evaluate":
@@ -63,8 +62,3 @@ def fork_run(run: Path, output: Output, *, name: str | None, config: Path | None
         job = prepare(new, file=file, run_dir=run_dir)
         job = attrs.evolve(job, answers=old)
         return carry_out(job, output, told=[*plans.in_words(job, plans.make_plan(job)), f"answers   {safe(str(old))}"])
-
-
-def _with_caps(config: Config, caps: Mapping[str, Any]) -> Config:
-    changed = {name: cap for name, cap in caps.items() if cap is not None}
-    return attrs.evolve(config, budget=attrs.evolve(config.budget, **changed)) if changed else config

@@ -1,4 +1,4 @@
-"""The configuration as a run directory keeps it: all that going on with the run takes, and no secret."""
+"""The configuration as a run directory keeps it, in its lock: all that going on with the run takes, and no secret."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any
 
 import attrs
 
-from burnish import Candidate, candidate_from_json, names_secret
+from burnish import LOCK_FILE, Candidate, candidate_from_json, names_secret
 from burnish.errors import StoreError, UsageError
 from burnish_cli.config import Component, Config, ProgramConfig
 from burnish_cli.result import Command
 from burnish_cli.structure import KeyPath, dotted, load_config, structure_config
 
-LOCK = "burnish.lock"
-"""The file of a run directory that holds it, under `configuration`."""
 VERSION = 1
 _PLUGINS = ("program", "metric", "strategy", "models", "cache", "meter", "executor", "sink")
 """Tables of options that only a plugin knows, so that each may hold a secret."""
@@ -61,7 +59,7 @@ def read_kept(run_dir: Path) -> Kept:
 
     Raises `UsageError` where the directory holds nothing to go on with, and `StoreError` where that is damaged.
     """
-    path = run_dir / LOCK
+    path = run_dir / LOCK_FILE
     form = _read(path)
     try:
         if form["version"] != VERSION:
@@ -88,7 +86,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UsageError(f"{path.parent} holds no run: there is no {LOCK} in it; name a directory in `runs`") from None
+        raise UsageError(
+            f"{path.parent} holds no run: there is no {LOCK_FILE} in it; name a directory in `runs`"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path} cannot be read: {error}", path=str(path)) from error
     try:

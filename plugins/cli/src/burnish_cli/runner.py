@@ -16,7 +16,18 @@ from typing import TextIO, TypeAlias
 import attrs
 import trio
 
-from burnish import Candidate, Result, RunHandle, TestResult, aoptimize, load, row_digests, save
+from burnish import (
+    BEST_FILE,
+    RESULT_FILE,
+    Candidate,
+    Result,
+    RunHandle,
+    TestResult,
+    aoptimize,
+    load,
+    row_digests,
+    save,
+)
 from burnish.errors import BurnishError, RunStoppedError, StoreError, first_line
 from burnish_cli import text
 from burnish_cli.exits import Exit
@@ -39,7 +50,6 @@ from burnish_cli.result import (
 from burnish_cli.signals import Halt, Heed, heeded
 from burnish_cli.split import Splits, fingerprint
 from burnish_cli.tally import Tally
-from burnish_cli.winner import BEST
 from burnish_cli.words import going_on, next_step
 
 Lines: TypeAlias = "queue.SimpleQueue[str | None]"
@@ -87,10 +97,10 @@ def execute(job: Job, *, stream: TextIO, rollouts: int | None) -> ResultFile:
 def _write(job: Job, result: Result, tally: Tally, notes: Notes, error: BurnishError | None = None) -> ResultFile:
     """Write the result file. Raises `UnsavedError` where that, or what the run had to write, is not there."""
     summary = summarize(job, result, tally, notes.lines)
-    faults, best = [] if error is None else [str(error)], job.run_dir / BEST
+    faults, best = [] if error is None else [str(error)], job.run_dir / BEST_FILE
     try:
         _pass_on(job, best)
-        write_result(summary, job.run_dir / "result.json")
+        write_result(summary, job.run_dir / RESULT_FILE)
     except StoreError as fault:
         faults.append(str(fault))
     if best.is_file() and len(faults) == (error is not None):
@@ -109,7 +119,7 @@ def _pass_on(job: Job, best: Path) -> None:
 
 def _rescue(job: Job, tally: Tally, view: Progress, hung: str) -> None:
     """Write the best so far of a run that does not end."""
-    parts, best = [f"{hung} did not return"], job.run_dir / BEST
+    parts, best = [f"{hung} did not return"], job.run_dir / BEST_FILE
     found = tally.winner()
     if found is not None and not best.is_file():
         scores = tally.figures()
@@ -300,7 +310,7 @@ def compare(test: TestResult, splits: Splits, run_dir: Path) -> Comparison:
 def earlier_looks(digests: Sequence[str], run_dir: Path) -> int:
     """Count the runs beside this one whose result tells of some of these test rows."""
     looks = 0
-    for path in run_dir.parent.glob("*/result.json"):
+    for path in run_dir.parent.glob(f"*/{RESULT_FILE}"):
         with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
             form = json.loads(path.read_text(encoding="utf-8"))
             looks += path.parent != run_dir and not set(digests).isdisjoint(form["test"]["digests"].split())

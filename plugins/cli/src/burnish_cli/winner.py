@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from burnish import Candidate, Overlay, load
+from burnish import BEST_FILE, RESULT_FILE, STORE_FILE, Candidate, Overlay, load
 from burnish.errors import StoreError
 from burnish.events import State, fold, read_events
 from burnish_cli import text
-
-BEST, EVENTS, RESULT = "best.json", "run.db", "result.json"
 
 
 def directory_of(run: Path) -> Path:
@@ -24,14 +22,14 @@ def directory_of(run: Path) -> Path:
 
 def winner_to_json(directory: Path) -> dict[str, Any]:
     """Give the winner's texts and overlays. Raises `StoreError`."""
-    path = directory / BEST
+    path = directory / BEST_FILE
     saved = load(path)
     return {"file": str(path), "texts": dict(_texts(path)), "candidate": saved.candidate.to_json()}
 
 
 def winner_in_words(directory: Path) -> Iterator[str]:
     """Write the winner's texts and demos in full, harmless to a terminal. Raises `StoreError`."""
-    path = directory / BEST
+    path = directory / BEST_FILE
     candidate = load(path).candidate
     yield f"{text.safe(str(path))}{': the winner is the program as it was' if candidate.is_empty else ''}"
     yield from candidate_in_words(candidate, _texts(path))
@@ -68,7 +66,7 @@ def _indented(value: str) -> Iterator[str]:
 
 def runs_in(directory: Path) -> list[Path]:
     """Give the run directories inside a directory, those that were changed last at the end."""
-    found = {path.parent for name in (RESULT, EVENTS) for path in directory.glob(f"*/{name}")}
+    found = {path.parent for name in (RESULT_FILE, STORE_FILE) for path in directory.glob(f"*/{name}")}
     return sorted(found, key=lambda run: (run.stat().st_mtime, run.name))
 
 
@@ -77,14 +75,15 @@ def unfinished(directory: Path) -> Iterator[str]:
 
     Raises `StoreError` where it holds no run.
     """
-    best, events = directory / BEST, directory / EVENTS
+    best, events = directory / BEST_FILE, directory / STORE_FILE
     if not events.exists():
         raise StoreError(
-            f"{directory} holds no run: neither result.json nor run.db is there; `burnish run` makes runs/<name>",
+            f"{directory} holds no run: neither {RESULT_FILE} nor {STORE_FILE} is there; `burnish run` makes "
+            "runs/<name>",
             path=str(directory),
         )
     state = fold(read_events(events))
-    yield f"{text.safe(directory.name)}: no result.json, as `burnish run` writes it at its end; run.db says:"
+    yield f"{text.safe(directory.name)}: no {RESULT_FILE}, as `burnish run` writes it at its end; {STORE_FILE} says:"
     yield from _story(state)
     if best.exists():
         scores = load(best).scores

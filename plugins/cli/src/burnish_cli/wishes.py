@@ -27,12 +27,11 @@ def make_wishes(
     metric: str,
     model: str | None,
     strategy: Sequence[str],
-    caps: Mapping[str, int | float | None],
+    caps: Mapping[str, Any],
     sizes: Mapping[str, str | None],
     **rest: Any,
 ) -> Wishes:
     """Read what was typed. Raises `UsageError` naming the option, `PluginNotFoundError` where a model must be named."""
-    amounts: dict[str, Any] = {name: cap for name, cap in caps.items() if cap is not None}
     splits: dict[str, Any] = {name: read_size(name, size) for name, size in sizes.items() if size is not None}
     return Wishes(
         prompt=prompt,
@@ -40,7 +39,7 @@ def make_wishes(
         metric=Component(use=metric),
         strategy=tuple(Component(use=name) for name in strategy),
         models={"task": model_component(model)},
-        budget=Budget(**amounts),
+        budget=Budget(**caps),
         **splits,
         **rest,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
+from burnish import STORE_FILE
 from burnish_cli import text
 from burnish_cli.result import (
     Change,
@@ -17,7 +18,6 @@ from burnish_cli.result import (
     SpendSummary,
     StrategySummary,
 )
-from burnish_cli.winner import EVENTS
 
 AGAIN = "run it again: what the cache holds is not paid twice"
 
@@ -29,7 +29,7 @@ def going_on(run_dir: str | Path) -> str:
 
 def next_step(run_dir: Path) -> str:
     """Say what to do about a run that did not come to its end: it goes on where its events are there."""
-    return going_on(run_dir) if (run_dir / EVENTS).is_file() else AGAIN
+    return going_on(run_dir) if (run_dir / STORE_FILE).is_file() else AGAIN
 
 
 def in_words(result: ResultFile) -> Iterator[str]:

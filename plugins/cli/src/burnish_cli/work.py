@@ -11,7 +11,7 @@ from typing import TextIO
 
 import attrs
 
-from burnish import Budget, Candidate, Engine, Plan, Report, check_overlay, load
+from burnish import BEST_FILE, Budget, Candidate, Engine, Plan, Report, check_overlay, load
 from burnish.abc import Problem
 from burnish.errors import UnknownParameterError, UsageError
 from burnish_cli import plan as plans
@@ -26,7 +26,7 @@ from burnish_cli.result import ResultFile, to_json
 from burnish_cli.runner import UnsavedError, execute
 from burnish_cli.structure import load_config
 from burnish_cli.text import safe, write_line
-from burnish_cli.winner import BEST, candidate_in_words
+from burnish_cli.winner import candidate_in_words
 
 
 @attrs.frozen(kw_only=True)
@@ -148,7 +148,7 @@ def _execute(job: Job, output: Output, rollouts: int | None) -> Exit:
         result = execute(job, stream=sys.stderr, rollouts=rollouts)
     except UnsavedError as error:
         _tell(error.summary, output)
-        if not (job.run_dir / BEST).is_file():
+        if not (job.run_dir / BEST_FILE).is_file():
             print_lines(candidate_in_words(error.candidate), sys.stderr)
         raise
     _tell(result, output)
