@@ -17,7 +17,8 @@ from burnish import Eval, RolloutRecord, RolloutStatus, Spend
 from burnish._builtin.sqlite import SqliteOptions, open_sqlite
 from burnish._model.events import CandidateRegistered, Charged, Event, RolloutLanded, RunStarted, Warned
 from burnish._runtime.history import find_results
-from burnish._runtime.run_store import STORE_VERSION, RunStore, open_run_store, read_events
+from burnish._runtime.run_store import RunStore, open_run_store, read_events
+from burnish._runtime.store_file import STORE_VERSION
 from burnish.abc import CachePut, Environment
 from burnish.errors import StoreError
 

@@ -14,7 +14,7 @@ from burnish._model.canonical import JsonMap, fingerprint, hex64
 from burnish._model.example import make_examples
 from burnish._model.parameter import Parameter
 from burnish._runtime.files import json_text, write_atomic
-from burnish._runtime.target import apply_candidate
+from burnish._runtime.mutation import apply_candidate
 from burnish.errors import StoreError, UsageError
 
 FORMAT, VERSION = "burnish.candidate", 1

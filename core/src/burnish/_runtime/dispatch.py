@@ -23,11 +23,11 @@ from burnish._runtime.fanout import fan_out
 from burnish._runtime.journal import Writer
 from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
+from burnish._runtime.mutation import MutableTarget
 from burnish._runtime.owed import record_of
 from burnish._runtime.rations import draw_on
 from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.stopping import StopRule
-from burnish._runtime.target import MutableTarget
 from burnish.errors import text_of
 
 NOTHING = Spend()

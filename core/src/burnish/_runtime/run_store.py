@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,24 +15,10 @@ import trio
 from burnish._model.codec import dumps, loads
 from burnish._model.events import CandidateRegistered, Event, Rewound, RolloutLanded
 from burnish._model.trace import Trace
-from burnish._runtime.files import CACHE_ID, RUN_STORE_ID
 from burnish._runtime.intact import MEND, WHOLE, check, damaged, digest_of, is_damage, is_whole
+from burnish._runtime.store_file import Guard, check_ours, connect_for_reading, open_file
 from burnish.errors import StoreError
 
-STORE_VERSION = 3
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS events (
-    n INTEGER PRIMARY KEY,
-    seconds REAL NOT NULL,
-    type TEXT NOT NULL,
-    key TEXT,
-    step TEXT,
-    body TEXT NOT NULL,
-    digest INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS traces (n INTEGER PRIMARY KEY REFERENCES events, body TEXT NOT NULL);
-"""
 _WITH_TRACES = "SELECT e.n, e.body, t.body FROM events e LEFT JOIN traces t USING (n)"
 
 _Row = tuple[int, float, str, str | None, str | None, str, str | None]
@@ -187,39 +172,13 @@ class RunStore:
         if not self._indexed:
             await trio.to_thread.run_sync(index, limiter=self._thread)
 
-    def _guard(self) -> _Guard:
+    def _guard(self) -> Guard:
         if self._connection is None:
             raise StoreError("the run store is closed", path=str(self.path))
-        return _Guard(self._connection, self.path)
+        return Guard(self._connection, self.path)
 
     def _open(self, read_only: bool = False) -> None:
-        target = ":memory:" if self.path is None else str(self.path)
-        connection = None
-        try:
-            if read_only and self.path is not None:
-                self._connection = connection = _connect_for_reading(self.path)
-                _check_ours(connection, target)
-                return
-            connection = sqlite3.connect(target, check_same_thread=False, timeout=30.0)
-            _check_ours(connection, target)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=NORMAL")
-            connection.execute(f"PRAGMA application_id={RUN_STORE_ID}")
-            connection.execute(f"PRAGMA user_version={STORE_VERSION}")
-            connection.executescript(_SCHEMA)
-            (last,) = connection.execute("SELECT COALESCE(MAX(n), 0) FROM events").fetchone()
-        except BaseException as error:
-            if connection is not None:
-                connection.close()
-            if not isinstance(error, sqlite3.Error):
-                raise
-            step = "name a directory that holds a run" if read_only else "choose a directory that can be written"
-            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-                step = "free space, then run again"
-            raise StoreError(
-                f"the run store {target} cannot be opened: {error}; {MEND if is_damage(error) else step}", path=target
-            ) from error
-        self._connection = connection
+        self._connection, last = open_file(self.path, read_only)
         self._next, self._committed = last + 1, last
 
     def _close(self) -> None:
@@ -245,22 +204,6 @@ def decoded(body: str, trace: str | None = None) -> Event:
     return attrs.evolve(event, record=attrs.evolve(event.record, trace=loads(trace, Trace)))
 
 
-def _check_ours(connection: sqlite3.Connection, path: str) -> None:
-    """Refuse a database that is none of ours, or a newer one, before anything is written into it."""
-    (owner,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    if owner != RUN_STORE_ID and (owner or version or tables):
-        what = "a cache of burnish" if owner == CACHE_ID else "a database"
-        raise StoreError(f"{path} is {what}, but not a run store of burnish; it was left alone", path=path)
-    if version > STORE_VERSION or (owner == RUN_STORE_ID and version < STORE_VERSION):
-        raise StoreError(
-            f"the run store {path} has version {version}; this burnish reads version {STORE_VERSION}: "
-            f"{'upgrade burnish' if version > STORE_VERSION else 'it is of a burnish before the first release'}",
-            path=path,
-        )
-
-
 REWINDS = "SELECT n, body FROM events WHERE type = 'Rewound' ORDER BY n"
 
 
@@ -272,25 +215,6 @@ def dropped_ranges(rewinds: Sequence[tuple[int, str]]) -> list[range]:
         assert isinstance(event, Rewound)
         found.append(range(event.to + 1, number))
     return found
-
-
-class _Guard:
-    """Turns SQLite's errors into ours, with the file's name."""
-
-    def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
-        self._connection, self._path = connection, path
-
-    def __enter__(self) -> sqlite3.Connection:
-        return self._connection
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            if is_damage(error):
-                raise damaged(self._path, error) from error
-            raise StoreError(
-                f"the run store {self._path} cannot be used: {error}; free space or mend the directory, then run again",
-                path=str(self._path),
-            ) from error
 
 
 @asynccontextmanager
@@ -313,22 +237,15 @@ async def open_run_store(path: Path | None, *, read_only: bool = False) -> Async
                 await trio.to_thread.run_sync(store._close, limiter=store._thread)
 
 
-def _connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a store that nothing is written into, also where nothing can be: on a read-only disk it must be whole."""
-    still = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
-    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if still else ''}"
-    return sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=30.0)
-
-
 def read_events(path: Path) -> Iterator[Event]:
     """Read a run's events, in order, without opening it for writing and without those that a rewind has dropped.
 
     Raises `StoreError` for a damaged file, one of another program, or one that a newer burnish wrote.
     """
     try:
-        connection = _connect_for_reading(path)
+        connection = connect_for_reading(path)
         try:
-            _check_ours(connection, str(path))
+            check_ours(connection, str(path))
             dropped = dropped_ranges(connection.execute(REWINDS).fetchall())
             for row in connection.execute(f"SELECT {WHOLE} ORDER BY e.n"):
                 number, *_, body, trace, _ = row
