@@ -80,7 +80,9 @@ class Table:
     def __init__(self, ours: Worker, peers: Worker | None, rounds: int) -> None:
         self._ours, self._peers, self._rounds = ours, peers, rounds
 
-    def medians(self, rounds: int | None = None, /, **works: tuple[bool, dict[str, Any]]) -> dict[str, dict[str, float]]:
+    def medians(
+        self, rounds: int | None = None, /, **works: tuple[bool, dict[str, Any]]
+    ) -> dict[str, dict[str, float]]:
         """Measure works in turn, round by round; `(True, arguments)` is a peer's. Gives the medians by name."""
         taken: dict[str, list[dict[str, float]]] = {name: [] for name in works}
         for _ in range(rounds or self._rounds):
