@@ -9,13 +9,16 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 
 import burnish as b
 from burnish import abc
+from burnish._model.canonical import hash64
 from burnish._model.codec import dumps, loads
 from burnish.abc import Json
-from burnish.errors import BudgetRefusedError, MetricError, UsageError
+from burnish.errors import BudgetRefusedError, MetricError, ModelServerError, UsageError
 from burnish.events import RolloutStarted, fold, read_events
+from burnish.testing import ScriptedModel
 from burnish_copro import COPRO, COPROReport
 from burnish_programs import Predict, PromptProgram
 
@@ -89,7 +92,7 @@ def test_prompt_files_keep_their_placeholders() -> None:
         return proposals(request) if is_proposal(request) else solve(request)
 
     program = PromptProgram("Answer {{question}}", "answer")
-    result, report = run(COPRO(breadth=4, depth=1), b.testing.ScriptedModel(reply), program=program)
+    result, report = run(COPRO(breadth=4, depth=1), ScriptedModel(reply), program=program)
     assert {"Q: {{question}} [1]", "{{question}} [2]"} == {
         entry.candidate.overlays["prompt"].instruction for entry in report.candidates[1:]
     }
@@ -170,6 +173,31 @@ def test_the_report_has_the_facts_of_the_search() -> None:
     assert result.best == report.best_score
 
 
+def test_outages_are_no_scores() -> None:
+    """A start that nobody answered ends the search; a text that few rows answered for is no attempt to learn from."""
+
+    def down(request: abc.LMRequest) -> str:
+        raise ModelServerError("503")
+
+    limits = abc.ModelLimits(key="m", timeout=None, retries=0)
+    task = ScriptedModel(down, limits=limits)
+    proposer = model()
+    _, report = run(COPRO(breadth=3, depth=2), {"task": task, "proposer": proposer})
+    assert ("the start could not be scored", 0) == (report.stop_reason, proposer.calls)
+
+    def patchy(request: abc.LMRequest) -> str:
+        if "[1]" in prompt_of(request) and "Q1" not in prompt_of(request):
+            raise ModelServerError("503")
+        return solve(request)
+
+    task = ScriptedModel(patchy, limits=limits)
+    _, report = run(
+        COPRO(breadth=3, depth=2), {"task": task, "proposer": model(lambda request: f"{BASE} [{1 + request.sample}]")}
+    )
+    assert f"{BASE} [1]" not in [attempt.text for attempt in report.attempts["answer"]]
+    assert f"{BASE} [2]" == report.best.overlays["answer"].instruction
+
+
 # --- runs that begin again ---------------------------------------------------------------------------------------
 
 
@@ -208,12 +236,25 @@ def test_a_run_cut_at_any_ask_goes_on_as_it_would_have(budget: b.Budget, tmp_pat
         assert (watched.asks, expected) == (again.asks, got), after
 
 
+class Shuffled:
+    """A model whose calls take different times, so that they end in another order than they began."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.identity, self.limits = inner, inner.identity, inner.limits
+
+    async def complete(self, request: abc.LMRequest) -> abc.LMResponse:
+        await trio.sleep(hash64([prompt_of(request), request.sample]) % 4 / 1000)
+        response: abc.LMResponse = await self.inner.complete(request)
+        return response
+
+
+@pytest.mark.slow
 def test_concurrency_changes_nothing() -> None:
-    """The same asks and the same report at any concurrency."""
+    """The same asks and the same report at any concurrency, whatever ends first."""
     told_of: list[tuple[Json, Any]] = []
     for concurrency in (1, 16):
         watched = Watched(breadth=4, depth=2)
-        _, report = run(watched, model(), metric=told, concurrency=concurrency)
+        _, report = run(watched, Shuffled(model()), metric=told, concurrency=concurrency)
         told_of.append((str(watched.asks), attrs.evolve(report, spend=b.Spend())))
     assert told_of[0] == told_of[1]
 

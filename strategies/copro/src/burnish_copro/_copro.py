@@ -121,6 +121,8 @@ class Search:
         with self.engine.step("start"):
             await self._score([self.start])
         self._keep_best([])
+        if not self.ended and self.evaluations[self.start].mean() is None:
+            self.ended = "the start could not be scored"
 
     async def propose(self, depth: int) -> Texts:
         """Ask for the texts of all predictors at once; gives those that are of use, known ones among them."""
@@ -155,7 +157,7 @@ class Search:
             with self.engine.step(name):
                 await self._score(list(added))
         for index, text in added.items():
-            self._attempted(name, text, toolkit.score_of(self.evaluations.get(index)))
+            self._attempted(name, text, self.evaluations.get(index))
         self._keep_best(list(added))
         best = toolkit.score_of(self.evaluations.get(self.best))
         self.turns.append(Turn(depth=depth, predictor=name, usable=len(texts), new=len(added), best=best))
@@ -181,8 +183,8 @@ class Search:
         if left < 1:
             left, self.ended = 0, f"budget: {self.engine.scarce}"
         counts: dict[str, int] = {}
-        for name in self.predictors:
-            counts[name] = min(count, left - sum(counts.values()))
+        for sharing, name in zip(range(len(self.predictors), 0, -1), self.predictors, strict=True):
+            counts[name] = min(count, -(-(left - sum(counts.values())) // sharing))
         return counts
 
     def _feedback_rows(self) -> tuple[int, ...]:
@@ -234,12 +236,14 @@ class Search:
             return
         self.best, score, most = best.candidate, toolkit.score_of(best), self.problem.metric.maximum
         for name in self.predictors:
-            self._attempted(name, self._text(name), score)
+            self._attempted(name, self._text(name), best)
         if most is not None and score is not None and score >= most and best.coverage == 1.0 and not self.ended:
             self.ended = "perfect score"
 
-    def _attempted(self, name: str, text: str, score: float | None) -> None:
-        if score is not None:
+    def _attempted(self, name: str, text: str, evaluation: CandidateEval | None) -> None:
+        """Note a text's score; the mean of the few rows that an outage left would mislead, so that it is not told."""
+        score = toolkit.score_of(evaluation)
+        if evaluation is not None and score is not None and evaluation.coverage >= 0.5:
             self.attempts[name][text] = max(score, self.attempts[name].get(text, score))
 
 

@@ -106,8 +106,8 @@ MOST_MISTAKES, MOST_CHARS, LEAST_LEAK = 5, 400, 24
 
 def mistakes_of(outcomes: Iterable[RolloutOutcome], examples: Sequence[Example], bar: float) -> str:
     """Show the first rows with scores below `bar` and what the metric said of them; empty where it said nothing."""
-    told = (o for o in outcomes if o.eval is not None and o.eval.feedback and o.eval.score < bar)
-    return "\n".join(_mistake(outcome, examples[outcome.example]) for outcome in islice(told, MOST_MISTAKES))
+    told = {o.example: o for o in outcomes if o.eval is not None and o.eval.feedback and o.eval.score < bar}
+    return "\n".join(_mistake(outcome, examples[row]) for row, outcome in islice(told.items(), MOST_MISTAKES))
 
 
 def _mistake(outcome: RolloutOutcome, example: Example) -> str:
