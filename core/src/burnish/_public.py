@@ -1,5 +1,6 @@
 """What `burnish` gives: a name is added here, and nowhere else."""
 
+from burnish._edges.compose import Composition as Composition
 from burnish._edges.compose import Use as Use
 from burnish._edges.course import TEST_SHARE as TEST_SHARE
 from burnish._edges.discovery import load_attribute as load_attribute

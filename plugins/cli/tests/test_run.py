@@ -156,6 +156,45 @@ def test_a_plan_spends_nothing(place: Path, capsys: pytest.CaptureFixture[str]) 
     assert 0 == sys.modules["toy_parts"].model.calls
 
 
+def test_a_plan_with_a_sample_measures_what_rollouts_take(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many calls as were allowed, by role, as a range for the whole run; the run does not pay for them again."""
+    assert 0 == main(["plan", "--sample", "3", "--json"])
+    plan = json.loads(capsys.readouterr().out)
+    model = sys.modules["toy_parts"].model
+    assert 3 == model.calls == plan["sample"]["rollouts"]
+    calls = plan["sample"]["roles"]["task"]["calls"]
+    assert (64, [64, 64]) == (plan["sample"]["for"], calls)
+    assert {"rollouts": 64, "candidates": 1} == plan["buys"][-1]
+    assert 0 == main(["plan", "--sample", "3"])
+    out = capsys.readouterr().out
+    assert "cost      task, for 64 rollouts: 64 calls, " in out
+    assert "no price known" in out or "$" in out
+    assert 3 == model.calls, "the second one is served"
+    assert 0 == main(["run"])
+    assert [] == [path for path in (place / "runs").iterdir() if path.name not in ("burnish", "cache.db")]
+
+
+def test_a_sample_of_a_plan_that_would_be_refused_is_not_taken(place: Path) -> None:
+    """Nothing is spent for a budget that buys nothing (exit code 4), nor for a sample of nothing (2)."""
+    change(place, ("= 100", "= 30"))
+    assert 4 == main(["plan", "--sample", "3"])
+    change(place)
+    assert 2 == main(["plan", "--sample", "-1"])
+    assert 0 == sys.modules["toy_parts"].model.calls
+
+
+def test_a_plan_names_the_strategies_inside_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A portfolio by objects of one's own is planned as it would run; what both may ask adds up."""
+    race = "import burnish\nrace = burnish.Portfolio(strategies=[good, good])\n"
+    parts = place / "toy_parts.py"
+    parts.write_text(parts.read_text("utf-8") + race, encoding="utf-8")
+    change(place, ("toy_parts:good", "toy_parts:race"), ("= 100", "= 200"))
+    assert 0 == main(["plan", "--json"])
+    plan = json.loads(capsys.readouterr().out)
+    assert 2 * 24 + 3 * 12 + 40 == plan["rollouts"]
+    assert 0 == main(["run"])
+
+
 TYPED = "a: Literal['a', 'c']"
 
 

@@ -61,3 +61,12 @@ class Plan:
     minimum: int = 0
     """Rollouts below which it cannot do one round."""
     note: str = ""
+
+    def buys(self, rollouts: int) -> int:
+        """Say about how many new candidates so many rollouts buy: evenly from one round's to all of them."""
+        if rollouts < self.minimum:
+            return 0
+        if rollouts >= self.rollouts:
+            return self.candidates
+        more = (self.candidates - 1) * (rollouts - self.minimum) // (self.rollouts - self.minimum)
+        return max(0, min(self.candidates, 1 + more))

@@ -83,19 +83,22 @@ def run(
 
 
 @app.command
-def plan(config: Path = Path("burnish.toml"), *, json_: Json = False) -> int:
-    """Say what a run would do and cost at most; nothing is spent.
+def plan(config: Path = Path("burnish.toml"), *, sample: int = 0, json_: Json = False) -> int:
+    """Say what a run would do and cost at most; nothing is spent, but for a `--sample`.
 
     Parameters
     ----------
     config
         The file; relative paths in it start at its directory.
+    sample
+        Rollouts of the program as it is, to measure the model calls, tokens and money that a run takes. They are kept:
+        the run does not pay for them again.
     json_
         Print the plan as one JSON object.
     """
     from burnish_cli.work import Output, run_file
 
-    return run_file(config, Output(as_json=json_, plan_only=True))
+    return run_file(config, Output(as_json=json_, plan_only=True, sample=sample))
 
 
 @app.command

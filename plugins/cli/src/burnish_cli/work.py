@@ -24,6 +24,7 @@ from burnish_cli.logs import logs_told
 from burnish_cli.output import print_json, print_lines
 from burnish_cli.result import ResultFile, to_json
 from burnish_cli.runner import UnsavedError, execute
+from burnish_cli.sample import take_sample
 from burnish_cli.structure import load_config
 from burnish_cli.text import safe, write_line
 from burnish_cli.winner import candidate_in_words
@@ -36,6 +37,8 @@ class Output:
     as_json: bool = False
     require_improvement: bool = False
     plan_only: bool = False
+    sample: int = 0
+    """Rollouts of the program as it is that a plan may make to measure what they take."""
     stream: TextIO = attrs.field(factory=lambda: sys.stdout)
     """Where the result goes; progress goes to stderr."""
 
@@ -131,10 +134,13 @@ class Given:
 def carry_out(job: Job, output: Output, *, told: Iterable[str] | None = None) -> Exit:
     """Run a job, or say what that would do; `told` comes first, in place of the plan."""
     plan = plans.make_plan(job)
-    lines = plans.in_words(job, plan) if told is None else told
+    if output.plan_only and output.sample:
+        plans.check(job, plan)  # what would be refused is not measured
+    sample = take_sample(job, output.sample) if output.plan_only and output.sample else None
+    lines = plans.in_words(job, plan, sample) if told is None else told
     if output.plan_only:
         if output.as_json:
-            print_json(plans.to_json(job, plan), output.stream)
+            print_json(plans.to_json(job, plan, sample), output.stream)
         else:
             print_lines(lines, output.stream)
         plans.check(job, plan)
