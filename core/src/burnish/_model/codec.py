@@ -16,8 +16,6 @@ from burnish.errors import BurnishError, StoreError
 if TYPE_CHECKING:
     import cattrs  # imported on first use: a quarter of what `import burnish` would take
 
-CODEC_VERSION = 1
-
 _AS_IS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ESCAPED = json.JSONEncoder(separators=(",", ":"))
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import attrs
 import trio
 
+from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
-from burnish._model.events import Source
+from burnish._model.events import Lost, RolloutLanded, RolloutStarted, Source
 from burnish._model.example import Example
 from burnish._model.outcome import CandidateEval, RolloutOutcome, RolloutRecord, RolloutStatus
 from burnish._runtime.faults import not_run
@@ -47,7 +48,14 @@ class Flight:
 
 @attrs.define(eq=False)
 class Item:
-    """One unique (candidate, column, sample) of a request."""
+    """One unique (candidate, column, sample) of a request.
+
+    It comes to its `record` in one of three ways: it is known (from memory, a store or the cache, or `told` before the
+    run began again); it `leads` a `flight`, in which its program runs, with a `share` where something is rationed, or
+    in which its `kept` output is scored, which takes no budget; or it waits for a flight that another item leads. One
+    that leads and has not landed when the run of its request ends gives back what was reserved for it, unless it is
+    `counted`.
+    """
 
     candidate: int
     column: int
@@ -78,6 +86,33 @@ class Item:
     def unserved(self) -> bool:
         """Whether a rollout has to run for it: it has none, or one that a budget ended."""
         return self.kept is None if self.record is None else self.record.cut
+
+    def started(self, step: str) -> RolloutStarted:
+        """Give the event of its start."""
+        return RolloutStarted(
+            key=self.identity.key,
+            candidate=self.candidate,
+            example=self.column,
+            sample=self.sample,
+            step=step,
+            reserved=Spend() if self.share is None else self.share.reserved.spend,
+        )
+
+    def lost(self, step: str, spend: Spend) -> Lost:
+        """Give the event of an end without a record."""
+        return Lost(key=self.identity.key, example=self.column, sample=self.sample, step=step, spend=spend)
+
+    def answer(self, record: RolloutRecord, source: Source, step: str) -> RolloutLanded:
+        """Give the event of its record."""
+        return RolloutLanded(
+            key=self.identity.key,
+            candidate=self.candidate,
+            example=self.column,
+            sample=self.sample,
+            record=record,
+            source=source,
+            step=step,
+        )
 
     def land(self, record: RolloutRecord | None, cap: str | None = None) -> None:
         """End the flight that this item leads; no record where it did not run, `cap` where one cut it."""
@@ -140,12 +175,18 @@ class Batch:
         return [self.items[place] for place in places]
 
     def needed(self, requests: Sequence[Request], flights: dict[str, Flight] | None = None) -> int:
-        """Count the rollouts that would have to run: unknown, unique by content, and not under way already."""
+        """Count the rollouts that would have to run: unknown, unique by content, and not under way already.
+
+        It asks about the budget: a kept output takes none, and one that a cap ended would take it again.
+        """
         keys = {item.identity.key for item in self.of(requests) if item.unserved}
         return len(keys) if not flights else sum(key not in flights for key in keys)
 
     def take_off(self, requests: Sequence[Request], flights: dict[str, Flight]) -> list[Item]:
-        """Decide who runs what; gives the items that lead a flight of their own and need a reservation."""
+        """Decide who runs what; gives the items that lead a flight of their own.
+
+        It asks who acts: a kept output has to be scored, and one that a cap ended is not begun again in this request.
+        """
         leaders = []
         for item in self.of(requests):
             if item.record is not None:

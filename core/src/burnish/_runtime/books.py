@@ -17,7 +17,22 @@ from burnish.errors import InternalError, UnknownIndexError
 
 
 class Books:
-    """Candidates, scores and spend as they stand, the ledger behind them, and the journal that keeps what happens."""
+    """Candidates, scores and spend as they stand, the ledger behind them, and the journal that keeps what happens.
+
+    Spend is booked twice: in `state` by each event, so that the events alone tell it, and in `ledger`, which answers
+    before an event is there. What an event costs there:
+
+    | event | in the ledger |
+    |---|---|
+    | `RolloutLanded`, `live` | its requests when they ended, itself where it lands (`Dispatcher._land`) |
+    | `RolloutLanded`, `scored` | the judge's requests when they ended |
+    | `RolloutLanded`, `cache` or `store` | a hit (`Evaluator._tell`) |
+    | `CallLanded` | its requests when they ended |
+    | `Lost`, cancelled | its requests when they ended; itself where it had made any (`Dispatcher._lose`) |
+    | `Lost`, killed | all that the event says, when the run begins again (`settle_lost`) |
+    | `Charged` | all that the event says (`charge`) |
+    | any, of an earlier life | what it added to the state (`replayed`) |
+    """
 
     def __init__(self, columns: int, ledger: Ledger, limits: Limits | None, journal: Journal | None) -> None:
         self.state = State(columns)

@@ -86,7 +86,10 @@ class Restored:
         self._evaluator, self._places = evaluator, places
 
     def meet(self, target: abc.Target) -> None:
-        """Take the scores out of the matrix, and say so, where all of them are another program's (E80)."""
+        """Take the scores out of the matrix, and say so, where all of them are another program's (E80).
+
+        Where one is this program's, all stay: an engine may be given several programs, and the scores of each count.
+        """
         samples = sorted({place.sample for place in self._places})
         own = [b.scored[:16] for b in self._evaluator.baselines(target, samples)]
         mine = set(zip(samples, own, strict=True))

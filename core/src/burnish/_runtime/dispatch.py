@@ -13,7 +13,6 @@ from burnish import abc
 from burnish._model.budget import Spend, spend_of_calls
 from burnish._model.candidate import Candidate
 from burnish._model.codec import dumps, loads
-from burnish._model.events import Lost, RolloutLanded, RolloutStarted
 from burnish._model.outcome import Fault, RolloutRecord, RolloutStatus
 from burnish._runtime.answers import Answers, revive
 from burnish._runtime.batch import Flight, Item
@@ -29,8 +28,6 @@ from burnish._runtime.rations import draw_on
 from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.stopping import StopRule
 from burnish.errors import text_of
-
-NOTHING = Spend()
 
 
 @attrs.frozen(kw_only=True)
@@ -52,14 +49,14 @@ class Dispatcher:
         ledger: Ledger,
         answers: Answers,
         executor: abc.Executor | None,
-        journal: Writer,
+        books: Writer,
         *,
         durable: bool,
     ) -> None:
         self.flights: dict[str, Flight] = {}
         self.peak_candidates = 0
         self._config, self._ledger, self._answers = config, ledger, answers
-        self._executor, self._journal = executor, journal
+        self._executor, self._books = executor, books
         self._durable = durable  # where nobody keeps the events, starts need not be written
         self.slots = trio.Semaphore(config.concurrency)
         self._apply_lock = trio.Lock()
@@ -196,29 +193,14 @@ class Dispatcher:
             kept=item.kept,
         )
         if self._durable:
-            started = RolloutStarted(
-                key=job.key,
-                candidate=item.candidate,
-                example=item.column,
-                sample=item.sample,
-                step=step,
-                reserved=NOTHING if item.share is None else item.share.reserved.spend,
-            )
-            self._journal.emit(started)
-            await self._journal.flush()
+            self._books.emit(item.started(step))
+            await self._books.flush()
         self._enter(item.candidate)
         try:
             with bound_to_log(candidate=item.candidate, example=item.column):
                 record = await self._execute(job)
         except BaseException:
-            spent = spend_of_calls(job.account.calls)
-            if spent.requests and item.kept is None:  # it was paid for: however often it is cancelled, a cap ends it
-                item.counted = True
-                self._ledger.settle_rollout(0)
-                spent += Spend(metric_calls=1, lm_calls=1)
-            self._journal.emit(
-                Lost(key=job.key, example=item.column, sample=item.sample, step=step, spend=spent)
-            )
+            self._lose(item, spend_of_calls(job.account.calls), step)
             raise
         finally:
             self._leave(item.candidate)
@@ -230,6 +212,14 @@ class Dispatcher:
         if self._ledger.leased:
             await self._ledger.renew()
         return record, cap
+
+    def _lose(self, item: Item, spent: Spend, step: str) -> None:
+        """Book a rollout that was cancelled: what its calls cost, and itself where it had made any."""
+        if spent.requests and item.kept is None:  # it was paid for: however often it is cancelled, a cap ends it
+            item.counted = True
+            self._ledger.settle_rollout(0)
+            spent += Spend(metric_calls=1, lm_calls=1)
+        self._books.emit(item.lost(step, spent))
 
     async def _execute(self, job: RolloutJob) -> RolloutRecord:
         if self._executor is None or job.kept is not None:  # a kept output is scored here: elsewhere it is paid again
@@ -253,15 +243,7 @@ class Dispatcher:
         self, item: Item, record: RolloutRecord, job: RolloutJob, step: str, cap: str | None
     ) -> None:
         bare = record if self._config.keeps_trace(record) else record.without_trace()
-        landed = RolloutLanded(
-            key=item.identity.key,
-            candidate=item.candidate,
-            example=item.column,
-            sample=item.sample,
-            record=bare,
-            source="live" if item.kept is None else "scored",
-            step=step,
-        )
+        landed = item.answer(bare, "live" if item.kept is None else "scored", step)
         if item.kept is None and (record.status is RolloutStatus.POLICY_BLOCKED or record.cut):
             self._ledger.release_rollouts(1)
         elif item.kept is None:
@@ -272,8 +254,8 @@ class Dispatcher:
             if item.share is not None:
                 item.share.book(elsewhere)
         try:
-            self._journal.emit(landed)
-            await self._journal.flush()
+            self._books.emit(landed)
+            await self._books.flush()
         finally:
             try:
                 await self._answers.keep(item.identity, record, bare, job.prediction, job.around.target)

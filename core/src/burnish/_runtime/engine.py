@@ -174,8 +174,8 @@ class EvalEngine:
 
         The examples must be the same, in order; `config` is taken as it is, so that budget and salt may change, and so
         are `parts`, which are those of the engine itself (`cache`, `models`). Spend goes on from what was spent. Scores
-        of another metric, salt or failure score are left out of the matrix, and so are, when the first program is
-        evaluated, those of another program; a warning of the kind `checkpoint` names them.
+        of another metric, salt or failure score are left out of the matrix. So are all, when the first program is
+        evaluated, where none of them is of that program; a warning of the kind `checkpoint` names them.
 
         Raises `StoreError` for a text that is damaged or of another version, `UsageError` for other examples.
         """

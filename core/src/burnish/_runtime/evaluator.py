@@ -1,4 +1,4 @@
-"""Evaluating candidates: look up, admit, run, record, tell. Every face of the engine goes through here."""
+"""Evaluating candidates: look up, admit, run, tell. Both faces of the engine come here; `Dispatcher` records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 from burnish import abc
 from burnish._model.canonical import JsonMap
-from burnish._model.events import RolloutLanded, Told
+from burnish._model.events import Told
 from burnish._model.example import Example, make_examples
 from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, RolloutStatus
 from burnish._runtime import verdicts
@@ -287,17 +287,7 @@ class Evaluator(Books):
             # what came from a cache is written in full: it may be gone when the run begins again (R13)
             bare = item.source == "store" and self.journal is not None
             served = attrs.evolve(record, trace=None, output=None) if bare else record
-            self.emit(
-                RolloutLanded(
-                    key=item.identity.key,
-                    candidate=item.candidate,
-                    example=item.column,
-                    sample=item.sample,
-                    record=served,
-                    source=item.source,
-                    step=step,
-                )
-            )
+            self.emit(item.answer(served, item.source, step))
 
     async def _metric_error(self, unscored: Item, wanted: list[Item], target: abc.Target) -> MetricError:
         """Keep the outputs of all rows, scored ones too: a mended metric is another one, and scores them anew."""

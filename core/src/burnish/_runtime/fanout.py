@@ -1,4 +1,4 @@
-"""The one module that opens nurseries: bounded fan-outs, and services that live as long as a block."""
+"""The one module of the core that opens nurseries: bounded fan-outs, and services that live as long as a block."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ async def fan_out(
     slots: trio.Semaphore,
     work: Callable[[T, Callable[[], None]], Awaitable[None]],
     admit: Callable[[T], Awaitable[bool]],
-) -> list[T]:
+) -> None:
     """Run `work` on every item of every group, at most as many at once as there are slots.
 
     When a slot is free, the next item of the group with the fewest in flight starts (the earliest group on ties), so
     that groups share the slots evenly and uneven groups leave none idle (seed 001; E83). `work(item, release)` calls
     `release` as soon as it needs the slot no longer, at the latest it returns. Each item is asked for by
     `admit(item)`, one after the other in the order of their start; it may wait, and once it says no, nothing starts
-    any more. Gives the items that did not start. Cancellation cancels what is in flight.
+    any more. Cancellation cancels what is in flight.
     """
     waiting = [deque(group) for group in groups]
     in_flight = [0] * len(groups)
@@ -66,7 +66,6 @@ async def fan_out(
                 open_groups.remove(group)
             in_flight[group] += 1
             nursery.start_soon(run, group, item, name=f"rollout {group}")
-    return [item for items in waiting for item in items]
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Where a run's events go, and where a run that begins again finds what it was told (`docs/design.md`)."""
+"""Where a run's events go, and where a run that begins again finds what it was told (`docs/runs.md`)."""
 
 from __future__ import annotations
 
