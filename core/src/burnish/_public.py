@@ -2,8 +2,8 @@
 
 from burnish._edges.compose import Composition as Composition
 from burnish._edges.compose import Use as Use
-from burnish._edges.course import TEST_SHARE as TEST_SHARE
 from burnish._edges.discovery import load_attribute as load_attribute
+from burnish._edges.ends import TEST_SHARE as TEST_SHARE
 from burnish._edges.failures import Failures as Failures
 from burnish._edges.handle import RunHandle as RunHandle
 from burnish._edges.holdout import TestResult as TestResult

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import attrs
 import trio
 
 from burnish import abc
+from burnish._edges.ends import End, phase
 from burnish._edges.failures import FailureCount, row_name
 from burnish._edges.handle import RunHandle
 from burnish._edges.holdout import TestResult, compare_on_test
@@ -36,10 +35,7 @@ from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.run_store import RunStore, open_run_store
 from burnish._toolkit.stages import in_stages
-from burnish.errors import BurnishError, MetricError, ReplayDivergedError, RunStoppedError, StoreError, first_line
-
-TEST_SHARE = 0.2
-"""Of `max_seconds`: where there are test rows, the search ends so much earlier."""
+from burnish.errors import BurnishError, ReplayDivergedError, StoreError
 
 
 @attrs.frozen(kw_only=True)
@@ -146,10 +142,11 @@ def _begin_again(evaluator: Evaluator, history: History, facts: JsonMap) -> None
 
 
 async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
-    setup, end = course.setup, _End()
+    setup, end = course.setup, End()
     evaluator.ledger.set_aside(2 * len(setup.test))
     reports: list[Report] = []
-    searched = await _phase(course, evaluator, end, partial(_search, setup, evaluator, reports), aside=bool(setup.test))
+    run_phase = partial(phase, course.handle, evaluator.ledger, end)
+    searched = await run_phase(partial(_search, setup, evaluator, reports), aside=bool(setup.test))
     if isinstance(end.error, ReplayDivergedError):  # what it found earlier stays as it is
         raise end.error
     found = choose(setup, evaluator, reports)
@@ -159,7 +156,7 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
     test: TestResult | None = None
     if setup.test and end.reason is None and not _scored_nothing(evaluator, course.failures):
         compare = partial(compare_on_test, evaluator, setup, found.best, course.failures, course.parts.executor)
-        test = await _phase(course, evaluator, end, compare)
+        test = await run_phase(compare)
     if not found.best.is_empty and not hasattr(setup.target, "install"):
         evaluator.warn(
             "not installed",
@@ -211,7 +208,7 @@ def _warn_of_failures(failures: FailureCount, evaluator: Evaluator) -> None:
             evaluator.warn("failures", found.told(name))
 
 
-def _told(course: Course, end: _End, make: Callable[[], Result]) -> Result:
+def _told(course: Course, end: End, make: Callable[[], Result]) -> Result:
     """Give the result, or raise what ended the run with the result in it."""
     error = end.error
     if error is None:
@@ -247,84 +244,3 @@ async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> 
     engine = Engine(evaluator, setup.target)
     await in_stages(setup.strategies, engine, problem_of(setup, evaluator.examples), reports)
     return reports[-1].stop_reason
-
-
-# --- ends -------------------------------------------------------------------------------------------------------
-
-
-@attrs.define
-class _End:
-    """Why a run ends before its end, if it does: the first reason counts."""
-
-    reason: str | None = None
-    error: Exception | None = None
-    cap: str | None = None
-    """The cap that cut the search or the test; a run goes on to its end all the same."""
-
-    def failed(self, error: Exception) -> None:
-        """Take in what went wrong."""
-        why = str(error) if isinstance(error, (MetricError, RunStoppedError)) else first_line(error)
-        self.reason, self.error = self.reason or f"stopped: {why}", self.error or error
-
-    @contextlib.contextmanager
-    def keeping(self) -> Iterator[None]:
-        """Take in what the block raises, so that what comes after it is done all the same."""
-        try:
-            yield
-        except Exception as error:
-            self.failed(_single(error))
-
-
-async def _phase(
-    course: Course, evaluator: Evaluator, end: _End, call: Callable[[], Awaitable[Any]], *, aside: bool = False
-) -> Any:
-    """Run a part of the run that the handle and `max_seconds` may cancel; None where it did not get to its end.
-
-    `aside` keeps the test's share of the time out of its reach.
-    """
-    done, handle = False, course.handle
-    with end.keeping(), trio.CancelScope(deadline=_deadline(evaluator.ledger, aside)) as scope:
-        handle._enter(scope)
-        try:
-            value = await call()
-            done = True
-        finally:
-            handle._leave()
-    if done:
-        return value
-    if scope.cancelled_caught and not handle.cancelled:
-        end.cap = "budget: max_seconds"
-    else:
-        end.reason = end.reason or "cancelled"
-    return None
-
-
-def _deadline(ledger: Ledger, aside: bool) -> float:
-    """Say when `max_seconds` are over, on trio's clock, or all of them but the test's share."""
-    most = ledger.budget.max_seconds
-    if most is None:
-        return math.inf
-    return trio.current_time() + most * (1 - TEST_SHARE if aside else 1) - ledger.spend.seconds
-
-
-def _single(error: Exception) -> Exception:
-    decided = decisive(error) if isinstance(error, ExceptionGroup) else error
-    return decided if isinstance(decided, Exception) else error
-
-
-def decisive(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Give the one error to raise for several at once: an interrupt, or the first of ours; else all of them."""
-    leaves = list(_leaves(group))
-    for kind in (KeyboardInterrupt, trio.Cancelled):
-        for leaf in leaves:
-            if isinstance(leaf, kind):
-                return leaf
-    return leaves[0] if len(leaves) == 1 or all(isinstance(leaf, BurnishError) for leaf in leaves) else group
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if not isinstance(error, BaseExceptionGroup):
-        yield error
-        return
-    for inner in error.exceptions:
-        yield from _leaves(inner)

@@ -10,8 +10,9 @@ from typing import Any
 import trio
 
 from burnish._edges.compose import Composition, label_of
-from burnish._edges.course import Course, Parts, decisive
+from burnish._edges.course import Course, Parts
 from burnish._edges.course import run as run_course
+from burnish._edges.ends import decisive
 from burnish._edges.failures import FailureCount
 from burnish._edges.handle import RunHandle
 from burnish._edges.plugins import PluginManager
