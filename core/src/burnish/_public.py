@@ -79,7 +79,7 @@ from burnish._runtime.codeprint import code_print as code_print
 from burnish._runtime.config import DEFAULT_EVAL_CONCURRENCY as DEFAULT_EVAL_CONCURRENCY
 from burnish._runtime.config import EngineConfig as EngineConfig
 from burnish._runtime.engine import Engine as Engine
-from burnish._runtime.engine import EvalEngine as EvalEngine
+from burnish._runtime.eval_engine import EvalEngine as EvalEngine
 from burnish._runtime.evaluation import evaluate_trainset as evaluate_trainset
 from burnish._runtime.evaluation import evaluate_trainset_with_concurrency as evaluate_trainset_with_concurrency
 from burnish._runtime.evaluation import forward_all as forward_all
