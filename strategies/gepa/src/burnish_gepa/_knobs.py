@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from burnish import Candidate, CandidateEval, Plan, toolkit
 from burnish.abc import Problem
-from burnish.errors import UsageError
+from burnish.errors import BudgetRefusedError, UsageError
 from burnish_gepa._pool import FrontierType
 from burnish_gepa._reflection import (
     Check,
@@ -39,6 +39,16 @@ from burnish_gepa._selection import (
     Survivors,
     named,
 )
+
+if TYPE_CHECKING:  # a configuration names them by text, and the converters make objects of that
+    ParentKnob = ParentSelector
+    ComponentKnob = ComponentSelector
+    AcceptanceKnob = Acceptance
+    SamplerKnob = Sampler
+    SurvivorsKnob = Survivors
+else:
+    ParentKnob, ComponentKnob = ParentSelector | str, ComponentSelector | str
+    AcceptanceKnob, SamplerKnob, SurvivorsKnob = Acceptance | str, Sampler | str, Survivors | str
 
 Auto = Literal["light", "medium", "heavy"]
 SIZES = {"light": 6, "medium": 12, "heavy": 18}
@@ -108,13 +118,13 @@ class Knobs:
     `heavy` where that has no cap on rollouts."""
     reflection_minibatch_size: int = attrs.field(default=3, validator=_whole(1))
     """Train rows that a parent and its child are compared on."""
-    candidate_selection: ParentSelector = attrs.field(factory=Pareto, converter=_parent_selector)
+    candidate_selection: ParentKnob = attrs.field(factory=Pareto, converter=_parent_selector)
     """Who is changed next: `pareto`, `current_best`, `epsilon_greedy`, `top_k_pareto`, or an object with `choose`."""
     frontier_type: FrontierType = attrs.field(
         default="instance", validator=_one_of("instance", "objective", "hybrid", "cartesian")
     )
     """What candidates may be best at: a row, an objective of the metric over all rows, either, or one on a row."""
-    component_selector: ComponentSelector = attrs.field(factory=RoundRobin, converter=_component_selector)
+    component_selector: ComponentKnob = attrs.field(factory=RoundRobin, converter=_component_selector)
     """Which texts are rewritten: `round_robin` (one a time), `all`, or an object with `choose`."""
     skip_perfect_score: bool = True
     """Whether minibatches on which the parent is perfect are passed over; and the search ends when the best is perfect
@@ -127,13 +137,13 @@ class Knobs:
     """Merges that are tried, at most."""
     merge_val_overlap_floor: int = attrs.field(default=5, validator=_whole(1))
     """Validation rows that both sides of a merge are scored on, at least."""
-    acceptance: Acceptance = attrs.field(factory=StrictImprovement, converter=_acceptance)
+    acceptance: AcceptanceKnob = attrs.field(factory=StrictImprovement, converter=_acceptance)
     """When a child is validated: `strict_improvement` or `improvement_or_equal` of its sum over that of its parent on
     the minibatch, or an object with `accepts`."""
-    sampling: Sampler = attrs.field(factory=SingleMutation, converter=_sampler)
+    sampling: SamplerKnob = attrs.field(factory=SingleMutation, converter=_sampler)
     """What one iteration tries: `SingleMutation`, `SameParent(n)`, `Independent(n)`, `PxN(p, n)`, or an object with
     `sample`."""
-    selection: Survivors = attrs.field(factory=AllImprovements, converter=_survivors)
+    selection: SurvivorsKnob = attrs.field(factory=AllImprovements, converter=_survivors)
     """Which accepted children of an iteration are validated: `AllImprovements`, `BestImprovement`, `TopK(k)`, or an
     object with `keep`."""
     seed: int | None = None
@@ -183,27 +193,40 @@ class Knobs:
         """Bound the rollouts and the calls of the proposer by the search's own bound."""
         self.check(problem)
         rows, batch = len(problem.val or problem.train), self.batch(problem)
-        bound, knob = self.bound(problem, None if self.auto else UNBOUNDED)
+        bound, knob = self.bound(problem, UNBOUNDED)
         works = self.most_works(problem, bound)
         own = "" if bound < UNBOUNDED else ": the run's budget is the bound"
         return Plan(
             rollouts=bound,
             proposer_calls=works * len(problem.parameters) * toolkit.ATTEMPTS,
             candidates=max(0, bound - rows) // batch,
-            minimum=(3 if self.racing else 2) * rows + (2 * batch if problem.val else 0),
+            minimum=self.minimum(problem),
             note=f"the start on {rows} rows; each child on {batch}, and on all where it is better ({knob}{own})",
         )
+
+    def minimum(self, problem: Problem) -> int:
+        """Give the rollouts of one round: the start, a minibatch twice, a validation, and a race's last word."""
+        rows = len(problem.val or problem.train)
+        return (3 if self.racing else 2) * rows + (2 * self.batch(problem) if problem.val else 0)
 
     def batch(self, problem: Problem) -> int:
         """Give the rows of a minibatch."""
         return min(self.reflection_minibatch_size, len(problem.train))
 
     def check(self, problem: Problem) -> None:
-        """Refuse a problem without texts or rows. Raises `UsageError`."""
+        """Refuse a problem without texts or rows, and a bound that buys no round. Raises `UsageError`."""
         if not problem.parameters:
             raise UsageError("GEPA rewrites texts, and the program has no parameter that holds one")
         if not problem.train:
             raise UsageError("the trainset is empty: reflection needs rows to learn from; pass at least one")
+        needed, (bound, knob) = self.minimum(problem), self.bound(problem, UNBOUNDED)
+        if bound < needed:
+            raise BudgetRefusedError(
+                f"GEPA: {knob} allows {bound} rollouts, and one round needs {needed} (the start on all validation "
+                "rows, a minibatch twice, a child's validation); raise it, or use fewer validation rows",
+                cap="max_metric_calls",
+                needed=needed,
+            )
 
     def seeded(self, problem: Problem) -> Problem:
         """Give the problem with the search's own seed, where it has one. Raises as `check` does."""
@@ -233,6 +256,15 @@ class Knobs:
             return standard(text) or next((why for why in found if why), None)
 
         return check
+
+    def calls_counted(self, problem: Problem, scarce: str | None) -> int:
+        """Give the proposer's calls that a parent taken up reserves, as if they were rollouts.
+
+        With iterations in flight and a cap on calls, what an iteration may take must be reserved when it begins: else
+        it would depend on what ends first whom the cap refuses.
+        """
+        counted = self.in_flight > 1 and scarce in ("max_requests", "max_lm_calls")
+        return len(problem.parameters) * toolkit.ATTEMPTS if counted else 0
 
     def most_works(self, problem: Problem, bound: int) -> int:
         """Give how often a parent may be taken up: reflections have a bound too, as each child costs a minibatch."""

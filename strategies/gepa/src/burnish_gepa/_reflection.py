@@ -70,16 +70,15 @@ _THOUGHTS = re.compile(r"<\s*/?\s*(?:think|thinking|reasoning)\s*>", re.IGNORECA
 _FENCE = re.compile(r"\A\s*(`{3,})[^\n`]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
 
 
-def _program() -> Predict:
-    return Predict("component, requirements, current_text, examples -> new_text", INSTRUCTION, name="reflect")
+_REFLECT = Predict("component, requirements, current_text, examples -> new_text", INSTRUCTION, name="reflect")
 
 
 @attrs.frozen
 class ReflectionProposer:
     """Ask the proposer's model for a whole new text, with the current one and the examples before it."""
 
-    program: Any = attrs.field(factory=_program, repr=False)
-    """From `component`, `requirements`, `current_text` and `examples` to `new_text`."""
+    program: Any = None
+    """From `component`, `requirements`, `current_text` and `examples` to `new_text`; None: the standard one."""
 
     def request(self, wish: Reflection) -> CallRequest:
         inputs = {
@@ -88,7 +87,7 @@ class ReflectionProposer:
             "current_text": wish.text,
             "examples": wish.examples,
         }
-        return CallRequest(program=self.program, inputs=inputs)
+        return CallRequest(program=self.program or _REFLECT, inputs=inputs)
 
     def read(self, prediction: Any) -> str:
         text = str(prediction.new_text)

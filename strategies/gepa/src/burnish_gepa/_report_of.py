@@ -32,15 +32,15 @@ def report_of(search: Search) -> GEPAReport:
         spend=toolkit.spend_between(search.before, search.engine.spend),
         seed=search.problem.seed,
         notes=tuple(_notes(search)),
-        iterations=tuple(search.lines),
-        rejected_texts=tuple(search.rejected),
+        iterations=tuple(line for told in search.told for line in told.lines),
+        rejected_texts=tuple(text for told in search.told for text in told.rejected),
         frontier=tuple(numbers[number] for number in pool.frontier.weights(pool.means)),
         frontier_type=search.knobs.frontier_type,
         scored_on=tuple(search.val),
         asked=pool.asked,
         passed_over=search.passed_over,
         merges=search.merges,
-        texts_cut=search.texts_cut,
+        texts_cut=sum(told.cut for told in search.told),
     )
 
 
@@ -78,13 +78,11 @@ def _notes(search: Search) -> Iterator[str]:
         yield "no rollout of the start could be scored, so that nothing can be compared with it"
     if not search.problem.val:
         yield "there are no validation rows: candidates are chosen on the rows that they learn from"
-    if search.rejected:
-        yield (
-            f"{len(search.rejected)} replies of the reflection were not taken, the last because "
-            f"{search.rejected[-1].reason:.300}"
-        )
-    if search.texts_cut:
-        yield f"in {search.texts_cut} reflections examples were shortened to max_example_chars"
+    rejected, cut = [text for told in search.told for text in told.rejected], sum(told.cut for told in search.told)
+    if rejected:
+        yield f"{len(rejected)} replies of the reflection were not taken, the last because {rejected[-1].reason:.300}"
+    if cut:
+        yield f"in {cut} reflections examples were shortened to max_example_chars"
     cells = [rollout for member in search.pool.members.values() for rollout in member.evaluation.rollouts]
     unscored = sum(rollout.eval is None for rollout in cells)
     if unscored:

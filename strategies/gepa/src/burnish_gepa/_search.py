@@ -17,7 +17,7 @@ from burnish_gepa._merge import Merge, find_merge
 from burnish_gepa._pool import Member, Pool
 from burnish_gepa._racing import Request, race
 from burnish_gepa._reflection import check_feedback, long_values
-from burnish_gepa._report import GEPAReport, Iteration, RejectedText
+from burnish_gepa._report import GEPAReport
 from burnish_gepa._report_of import report_of
 from burnish_gepa._selection import Gain
 from burnish_gepa._steps import Child, Job, Told, Work, compared, evaluations_of, merged_child, reflected_child
@@ -65,12 +65,12 @@ class Search:
         self.bar = knobs.bar(problem)
         self.pool = Pool(self.val, knobs.frontier_type)
         self.ended = ""
-        self.lines: list[Iteration] = []
-        self.rejected: list[RejectedText] = []
+        self.told: list[Told] = []
         self.flying: list[Job] = []
         """Iterations that were begun and not told yet, in order."""
-        self.passed_over = self.merges = self.texts_cut = 0
+        self.passed_over = self.merges = 0
         self._bound, self._knob = knobs.bound(problem, engine.remaining)
+        self._calls = knobs.calls_counted(problem, engine.scarce)
         self._most_works = knobs.most_works(problem, self._bound)
         self._batches = toolkit.Epochs(problem.train, knobs.batch(problem), lambda epoch: problem.rng(f"gepa/{epoch}"))
         self._parents, self._merging = problem.rng("gepa/parents"), problem.rng("gepa/merges")
@@ -106,9 +106,7 @@ class Search:
             if all(member.index != other.index for other in pool.members.values()):
                 pool.add(attrs.evolve(member, number=len(pool.members)))
                 self._found = self._found or member.origin == "reflection"
-        self.lines += told.lines
-        self.rejected += told.rejected
-        self.texts_cut += told.cut
+        self.told.append(attrs.evolve(told, seen=[]))
         self._dry = 0 if told.texts else self._dry + bool(told.dry)
         if told.cap:
             self.ended = self.ended or f"budget: {told.cap}"
@@ -122,6 +120,7 @@ class Search:
         if self.ended:
             return None
         room, why = self._bound - self.pool.asked - sum(job.allowance for job in self.flying), f"bound: {self._knob}"
+        remaining = remaining and remaining - sum(told.calls for told in self.told) * (self._calls > 0)
         if remaining is not None and remaining < room:
             room, why = remaining, f"budget: {self.engine.scarce}"
         room -= len(self.val) if self.knobs.racing else 0  # what the winner of a race owes in the end
@@ -149,7 +148,7 @@ class Search:
     def _mutation(self, room: int) -> Job | None:
         works = self._draw()
         full = len(self.val) - (0 if self.problem.val else min(map(len, (w.columns for w in works)), default=0))
-        costs = [self.pool.lacking(w.parent.candidate, w.columns) + len(w.columns) for w in works]
+        costs = [self.pool.lacking(w.parent.candidate, w.columns) + len(w.columns) + self._calls for w in works]
         while works and room < sum(costs) + full:
             works, costs = works[:-1], costs[:-1]
         if not works:

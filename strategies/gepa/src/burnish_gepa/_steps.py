@@ -69,6 +69,8 @@ class Told:
     members: list[Member] = attrs.field(factory=list)
     lines: list[Iteration] = attrs.field(factory=list)
     rejected: list[RejectedText] = attrs.field(factory=list)
+    calls: int = 0
+    """Calls of the proposer."""
     texts: int = 0
     """Texts of use that came of the reflections."""
     dry: str = ""
@@ -97,6 +99,7 @@ class Told:
     def reflected(self, wish: Reflection, proposal: toolkit.Proposal) -> None:
         """Book what came of a reflection."""
         self.cut += CUT in wish.examples
+        self.calls += len(proposal.rejected) + (proposal.text is not None)
         for one in proposal.rejected:
             self.rejected.append(
                 RejectedText(
