@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 from burnish._model import codec as _codec
+from burnish._model.events import Admitted as Admitted
 from burnish._model.events import Asked as Asked
 from burnish._model.events import CallLanded as CallLanded
 from burnish._model.events import CallStarted as CallStarted
 from burnish._model.events import CandidateRegistered as CandidateRegistered
 from burnish._model.events import Charged as Charged
 from burnish._model.events import Event as Event
+from burnish._model.events import Lost as Lost
+from burnish._model.events import RequestSent as RequestSent
 from burnish._model.events import Resumed as Resumed
 from burnish._model.events import Rewound as Rewound
 from burnish._model.events import RolloutLanded as RolloutLanded
-from burnish._model.events import Lost as Lost
 from burnish._model.events import RolloutStarted as RolloutStarted
 from burnish._model.events import RunEnded as RunEnded
 from burnish._model.events import RunStarted as RunStarted

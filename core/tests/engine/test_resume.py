@@ -18,7 +18,7 @@ from burnish import Plan, Report, abc, toolkit
 from burnish._runtime.intact import WHOLE, digest_of
 from burnish.abc import LMResponse, Usage
 from burnish.errors import ModelServerError, ReplayDivergedError, ResumeRefusedError, StoreError, UsageError
-from burnish.events import RolloutLanded, RolloutStarted, Told, fold, read_events
+from burnish.events import RequestSent, RolloutLanded, RolloutStarted, Told, fold, read_events
 from burnish.testing import ScriptedModel
 from burnish_programs import Predict
 
@@ -142,7 +142,8 @@ def test_a_run_that_was_cut_anywhere_goes_on_as_it_would_have(options: dict[str,
     kinds = [type(event) for event in read_events(tmp_path / "whole" / "run.db")]
     last = len(kinds)
     for number, after in enumerate(sorted({1, last - 1, last, *range(3, last, max(1, last // 11))})):
-        after -= kinds[after - 1] is RolloutStarted
+        while kinds[after - 1] in (RolloutStarted, RequestSent):
+            after -= 1
         concurrency = 1 if number % 2 else 16
         place, model = tmp_path / f"cut {after}", scripted()
         cut(tmp_path / "whole", place, after)
@@ -306,18 +307,18 @@ def test_seconds_count_across_lives(tmp_path: Path) -> None:
 
 
 def test_rollouts_in_flight_at_a_kill_count_as_spent(tmp_path: Path) -> None:
-    """R15: a start without an end is settled at its reservation: against requests, never against metric calls."""
+    """R15: a request that left counts, whether or not its answer came: against requests, never against metric calls."""
     run(tmp_path / "run", scripted(), Climb(1), concurrency=1)
     kinds = [type(event).__name__ for event in read_events(tmp_path / "run" / "run.db")]
-    third = [n for n, kind in enumerate(kinds, 1) if kind == "RolloutStarted"][2]
-    cut(tmp_path / "run", tmp_path / "killed", third)
-    *_, started = read_events(tmp_path / "killed" / "run.db")
-    assert isinstance(started, RolloutStarted)
-    assert started.reserved.requests >= 1
-    model = scripted()
-    result = run(tmp_path / "killed", model, Climb(1), resume=True)
-    assert 2 + started.reserved.requests + model.calls == result.spend.requests
-    assert 2 + model.calls == result.spend.metric_calls
+    starts = [n for n, kind in enumerate(kinds, 1) if kind == "RolloutStarted"]
+    sends = [n for n, kind in enumerate(kinds, 1) if kind == "RequestSent"]
+    for number, (after, lost) in enumerate([(starts[2], 0), (sends[2], 1)]):
+        place, model = tmp_path / f"killed {number}", scripted()
+        cut(tmp_path / "run", place, after)
+        result = run(place, model, Climb(1), resume=True)
+        assert 2 + lost + model.calls == result.spend.requests
+        assert 2 + model.calls == result.spend.metric_calls
+        assert result.spend.requests == sum(role.requests for role in result.spend.by_role.values())
 
 
 def test_a_run_that_was_interrupted_keeps_its_rollouts(tmp_path: Path) -> None:
@@ -375,7 +376,7 @@ def test_asks_are_written_before_and_answers_before_they_are_told(tmp_path: Path
     for step in {step for name, step in names if name == "Asked"}:
         mine = [name for name, at in names if at == step]
         assert ("Asked", "Told") == (mine[0], mine[-1])
-        assert {"RolloutStarted", "RolloutLanded"} >= set(mine[1:-1])
+        assert {"Admitted", "RolloutStarted", "RequestSent", "RolloutLanded"} >= set(mine[1:-1])
     assert any(isinstance(event, Told) for event in read_events(tmp_path / "run" / "run.db"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import get_args
 
 from hypothesis import given
@@ -16,7 +17,9 @@ ONE_OF_EACH: list[events.Event] = [
     events.Rewound(to=7, spend=Spend(metric_calls=3)),
     events.Asked(step="stage 0#0", digest="00ff", what="candidates 0 on 3 rows"),
     events.Told(step="stage 0#0", shown=1, cap="max_cost", needed=3),
-    events.Lost(key="k", example=0, split="test", spend=Spend(requests=1)),
+    events.Lost(key="k", example=0, split="test", spend=Spend(requests=1), held=Decimal("0.1")),
+    events.RequestSent(key="k", example=0, spend=Spend(requests=1, cost=Decimal("0.5"))),
+    events.Admitted(step="stage 0#0", part=-1),
     events.CandidateRegistered(index=0, candidate=Candidate().set_instruction("answer", "\ud83d half a pair")),
     events.RolloutStarted(key="k", candidate=0, example=0),
     events.RolloutLanded(

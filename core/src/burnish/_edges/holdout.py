@@ -15,6 +15,7 @@ from burnish._model.events import (
     CandidateRegistered,
     Event,
     Lost,
+    RequestSent,
     RolloutLanded,
     RolloutStarted,
     Warned,
@@ -76,7 +77,7 @@ class _TestJournal:
     def _told(self, event: Event) -> Event:
         if isinstance(event, (RolloutStarted, RolloutLanded)):
             return attrs.evolve(event, split="test", candidate=self._numbers[event.candidate])
-        return attrs.evolve(event, split="test") if isinstance(event, Lost) else event
+        return attrs.evolve(event, split="test") if isinstance(event, (Lost, RequestSent)) else event
 
     def emit(self, event: Event) -> None:
         if isinstance(event, Warned):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Literal, TypeAlias
 
 import attrs
 
-from burnish._model.budget import RoleSpend, Spend
+from burnish._model.budget import ZERO, RoleSpend, Spend
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json
 from burnish._model.outcome import Fault, RolloutRecord
@@ -90,6 +91,8 @@ class Lost:
     step: str = ""
     split: Split = "search"
     spend: Spend = Spend()
+    held: Decimal = ZERO
+    """What requests of it may have cost beside that, of which nobody knows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -110,8 +113,33 @@ class RolloutStarted:
     sample: int = 0
     step: str = ""
     split: Split = "search"
-    reserved: Spend = Spend()
-    """Requests, tokens and money that were set aside for it."""
+
+
+@attrs.frozen(kw_only=True)
+class RequestSent:
+    """A model was asked, where something is capped: written before the request leaves, at the most that it can take.
+
+    What lands says what it took. Where nothing lands, since the run was killed, this is what counts.
+    """
+
+    key: str
+    example: int = 0
+    """The column of the rollout that it is made in; of a strategy's own call its place in the ask."""
+    sample: int = 0
+    step: str = ""
+    split: Split = "search"
+    spend: Spend
+
+
+@attrs.frozen(kw_only=True)
+class Admitted:
+    """What of an evaluation the budget had room for, before any of it runs: a resumed run goes on with the same."""
+
+    step: str
+    part: int
+    """Which leading part of its requests: -1 for all of them."""
+    cap: str | None = None
+    """The cap that refused the rest."""
 
 
 @attrs.frozen(kw_only=True)
@@ -126,6 +154,10 @@ class RolloutLanded:
     source: Source = "live"
     step: str = ""
     split: Split = "search"
+    room: Spend = Spend()
+    """Where something is capped: the most that it took at once, with the bounds of requests under way."""
+    held: Decimal = ZERO
+    """What requests of it may have cost, of which nobody knows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -150,6 +182,8 @@ class CallLanded:
     output: Json = None
     fault: Fault | None = None
     """Why there is no output."""
+    held: Decimal = ZERO
+    """What requests of it may have cost, of which nobody knows."""
     step: str = ""
 
 
@@ -185,6 +219,8 @@ Event: TypeAlias = (
     | Asked
     | Told
     | Lost
+    | RequestSent
+    | Admitted
     | CandidateRegistered
     | RolloutStarted
     | RolloutLanded

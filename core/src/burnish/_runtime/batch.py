@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, Literal
 
 import attrs
 import trio
 
-from burnish._model.budget import Spend
+from burnish._model.budget import ZERO, Spend
 from burnish._model.candidate import Candidate
-from burnish._model.events import Lost, RolloutLanded, RolloutStarted, Source
+from burnish._model.events import Lost, RequestSent, RolloutLanded, RolloutStarted, Source
 from burnish._model.example import Example
 from burnish._model.outcome import CandidateEval, RolloutOutcome, RolloutRecord, RolloutStatus
 from burnish._runtime.faults import not_run
 from burnish._runtime.identity import Baseline, Identity
-from burnish._runtime.rations import Share
+from burnish._runtime.rations import Bound, Share, sent
 from burnish._runtime.rollout import Kept
 
 Request = tuple[int, Sequence[int]]
@@ -34,6 +35,8 @@ def leading_parts(requests: Sequence[Request], fit: Fit) -> list[list[Request]]:
         return [list(requests[:count]) for count in range(len(requests) + 1)]
     most = max((len(columns) for _, columns in requests), default=0)
     return [[(index, columns[:count]) for index, columns in requests] for count in range(most + 1)]
+
+_NO_ROOM = Spend()
 
 
 class Flight:
@@ -95,14 +98,23 @@ class Item:
             example=self.column,
             sample=self.sample,
             step=step,
-            reserved=Spend() if self.share is None else self.share.reserved.spend,
         )
 
-    def lost(self, step: str, spend: Spend) -> Lost:
-        """Give the event of an end without a record."""
-        return Lost(key=self.identity.key, example=self.column, sample=self.sample, step=step, spend=spend)
+    def sent(self, step: str, role: str, bound: Bound) -> RequestSent:
+        """Give the event of a request that leaves."""
+        return RequestSent(
+            key=self.identity.key, example=self.column, sample=self.sample, step=step, spend=sent(role, bound)
+        )
 
-    def answer(self, record: RolloutRecord, source: Source, step: str) -> RolloutLanded:
+    def lost(self, step: str, spend: Spend, held: Decimal) -> Lost:
+        """Give the event of an end without a record."""
+        return Lost(
+            key=self.identity.key, example=self.column, sample=self.sample, step=step, spend=spend, held=held
+        )
+
+    def answer(
+        self, record: RolloutRecord, source: Source, step: str, held: Decimal = ZERO
+    ) -> RolloutLanded:
         """Give the event of its record."""
         return RolloutLanded(
             key=self.identity.key,
@@ -112,6 +124,8 @@ class Item:
             record=record,
             source=source,
             step=step,
+            room=_NO_ROOM if self.share is None else self.share.peak.spend,
+            held=held,
         )
 
     def land(self, record: RolloutRecord | None, cap: str | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,12 +15,13 @@ from burnish import abc
 from burnish._model.budget import spend_of_calls
 from burnish._model.candidate import Candidate
 from burnish._model.canonical import Json, JsonMap, fingerprint, to_json
-from burnish._model.events import CallLanded, CallStarted, Lost, Told
+from burnish._model.events import CallLanded, CallStarted, Lost, RequestSent, Told
 from burnish._model.outcome import Fault
 from burnish._runtime.blame import blame, stops
 from burnish._runtime.capture import as_data, unrecorded
 from burnish._runtime.fanout import fan_out
 from burnish._runtime.faults import counted, fault_of, is_usage, not_run
+from burnish._runtime.rations import Bound, sent
 from burnish._runtime.scope import Account, accounted, current_models, injected
 from burnish._runtime.target import as_target
 from burnish.errors import BudgetExceededError, CallFailedError, RunStoppedError
@@ -85,6 +87,8 @@ class Calls:
 
     def __init__(self, evaluator: Evaluator, slots: trio.Semaphore) -> None:
         self._evaluator, self._slots = evaluator, slots
+        self._targets: dict[int, tuple[Any, abc.Target]] = {}
+        """By the program's id, with the program itself, so that no other can have that id."""
 
     async def ask(self, requests: Sequence[CallRequest], step: str) -> list[Reply]:
         """Run calls at once; gives their replies in order, failures among them as values.
@@ -105,11 +109,18 @@ class Calls:
             await self._evaluator.flush()
         return [_reply(call) for call in calls]
 
+    def _target(self, program: Any) -> abc.Target:
+        """Make a target of a program once, however often it is called."""
+        known = self._targets.get(id(program))
+        if known is None:
+            known = self._targets[id(program)] = (program, as_target(program))
+        return known[1]
+
     def _prepared(self, requests: Sequence[CallRequest]) -> list[_Call]:
         seen: Counter[str] = Counter()
         calls = []
         for number, request in enumerate(requests):
-            target = as_target(request.program)
+            target = self._target(request.program)
             content: JsonMap = {
                 "program": target.fingerprint, "inputs": to_json(dict(request.inputs), "inputs"), "role": request.role
             }
@@ -143,13 +154,14 @@ class Calls:
             sample=call.sample,
             ledger=evaluator.ledger,
             limits=evaluator.limits,
+            note=partial(self._note, call, step) if evaluator.asks is not None and evaluator.ledger.rations else None,
             token=trio.lowlevel.current_trio_token(),
         )
         try:
             output, fault = await self._run(call, account)
         except BaseException:
             spent = spend_of_calls(account.calls)
-            evaluator.emit(Lost(key=call.key, example=call.number, step=step, spend=spent))
+            evaluator.emit(Lost(key=call.key, example=call.number, step=step, spend=spent, held=account.held))
             raise
         release()
         call.landed = CallLanded(
@@ -159,10 +171,17 @@ class Calls:
             calls=dict(account.calls),
             output=output,
             fault=fault,
+            held=account.held,
             step=step,
         )
         evaluator.emit(call.landed)
         await evaluator.flush()
+
+    async def _note(self, call: _Call, step: str, role: str, bound: Bound) -> None:
+        """Write down that a request of a call leaves: if the run is killed now, it counts."""
+        spend = sent(role, bound)
+        self._evaluator.emit(RequestSent(key=call.key, example=call.number, step=step, spend=spend))
+        await self._evaluator.flush()
 
     async def _run(self, call: _Call, account: Account) -> tuple[Json, Fault | None]:
         """Run the program as it is: no candidate is in force, and nothing of it enters a trace."""

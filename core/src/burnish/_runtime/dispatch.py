@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import attrs
@@ -24,7 +26,7 @@ from burnish._runtime.ledger import Ledger
 from burnish._runtime.log import bound as bound_to_log
 from burnish._runtime.mutation import MutableTarget
 from burnish._runtime.owed import record_of
-from burnish._runtime.rations import draw_on
+from burnish._runtime.rations import Bound, draw_on
 from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.stopping import StopRule
 from burnish.errors import text_of
@@ -195,12 +197,14 @@ class Dispatcher:
         if self._durable:
             self._books.emit(item.started(step))
             await self._books.flush()
+            if self._ledger.rations:
+                job.note = partial(self._note, item, step)
         self._enter(item.candidate)
         try:
             with bound_to_log(candidate=item.candidate, example=item.column):
                 record = await self._execute(job)
         except BaseException:
-            self._lose(item, spend_of_calls(job.account.calls), step)
+            self._lose(item, spend_of_calls(job.account.calls), job.account.held, step)
             raise
         finally:
             self._leave(item.candidate)
@@ -213,13 +217,18 @@ class Dispatcher:
             await self._ledger.renew()
         return record, cap
 
-    def _lose(self, item: Item, spent: Spend, step: str) -> None:
+    async def _note(self, item: Item, step: str, role: str, bound: Bound) -> None:
+        """Write down that a request of a rollout leaves: if the run is killed now, it counts."""
+        self._books.emit(item.sent(step, role, bound))
+        await self._books.flush()
+
+    def _lose(self, item: Item, spent: Spend, held: Decimal, step: str) -> None:
         """Book a rollout that was cancelled: what its calls cost, and itself where it had made any."""
         if spent.requests and item.kept is None:  # it was paid for: however often it is cancelled, a cap ends it
             item.counted = True
             self._ledger.settle_rollout(0)
             spent += Spend(metric_calls=1, lm_calls=1)
-        self._books.emit(item.lost(step, spent))
+        self._books.emit(item.lost(step, spent, held))
 
     async def _execute(self, job: RolloutJob) -> RolloutRecord:
         if self._executor is None or job.kept is not None:  # a kept output is scored here: elsewhere it is paid again
@@ -243,7 +252,7 @@ class Dispatcher:
         self, item: Item, record: RolloutRecord, job: RolloutJob, step: str, cap: str | None
     ) -> None:
         bare = record if self._config.keeps_trace(record) else record.without_trace()
-        landed = item.answer(bare, "live" if item.kept is None else "scored", step)
+        landed = item.answer(bare, "live" if item.kept is None else "scored", step, job.account.held)
         if item.kept is None and (record.status is RolloutStatus.POLICY_BLOCKED or record.cut):
             self._ledger.release_rollouts(1)
         elif item.kept is None:

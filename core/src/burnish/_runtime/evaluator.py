@@ -11,7 +11,7 @@ import attrs
 
 from burnish import abc
 from burnish._model.canonical import JsonMap
-from burnish._model.events import Told
+from burnish._model.events import Admitted, Told
 from burnish._model.example import Example, make_examples
 from burnish._model.outcome import BudgetExhausted, Complete, EvalOutcome, RolloutStatus
 from burnish._runtime import verdicts
@@ -112,11 +112,11 @@ class Evaluator(Books):
         inputs = self.check(target, requests)
         taken = range(samples) if isinstance(samples, int) else samples
         batch = self._batch(target, requests, taken, by_row=fit == "rows", bare=bare)
-        step, told = await self._begin(batch, target, fit, step, traces)
+        step, told, before = await self._begin(batch, target, fit, step, traces)
         if told is not None:
             return self._outcome(batch, requests, told)
         await self._look_up(batch, target, traces)
-        fitting, ending = await self._run(batch, target, inputs, fit, step)
+        fitting, ending = await self._run(batch, target, inputs, fit, step, before)
         wanted = batch.of(fitting)
         self._tell(wanted, step)
         await self.flush()
@@ -134,18 +134,19 @@ class Evaluator(Books):
 
     async def _begin(
         self, batch: Batch, target: abc.Target, fit: Fit, step: str, traces: bool
-    ) -> tuple[str, Told | None]:
-        """Write the ask down; gives its name, and what it was told where the run has come so far before.
+    ) -> tuple[str, Told | None, Admitted | None]:
+        """Write the ask down; gives its name, what it was told and what was admitted, where the run had come so far.
 
         Where it was killed meanwhile, the batch has what landed, and what was under way counts as spent.
         """
         if self.asks is None or self.journal is None:
-            return step, None
+            return step, None, None
         content = content_of(batch, self.hash_of, fit, traces)
         step, recorded = await self.asks.begin(step, content, str(batch), traces=traces)
         await fill(batch, recorded, self.journal, target, traces)
         self.settle_lost(recorded.lost)
-        return step, recorded.told
+        admitted = [event for event in recorded.events if isinstance(event, Admitted)]
+        return step, recorded.told, admitted[-1] if admitted else None
 
     def _outcome(self, batch: Batch, requests: Sequence[Request], told: Told) -> EvalOutcome:
         evaluations = tuple(batch.evaluation(request) for request in requests[: told.shown])
@@ -215,13 +216,20 @@ class Evaluator(Books):
                 item.record = self._answers.recall(item.identity.key, traces)
 
     async def _run(
-        self, batch: Batch, target: abc.Target, inputs: Mapping[int, Mapping[str, Any]], fit: Fit, step: str
+        self,
+        batch: Batch,
+        target: abc.Target,
+        inputs: Mapping[int, Mapping[str, Any]],
+        fit: Fit,
+        step: str,
+        before: Admitted | None,
     ) -> tuple[list[Request], Ending]:
         """Admit and run what is unknown: gives what of the requests was admitted, and what ended it early."""
         admitted: list[Item] = []
         requests: list[Request] = []
         while True:
-            fitting, cap = await self._admit(batch, fit)
+            fitting, cap = await self._admit(batch, fit, step, before)
+            before = None
             wanted = batch.of(fitting)
             if len(wanted) < len(admitted):  # what was admitted before is told as far as it landed
                 return requests, Ending(cap=cap)
@@ -241,26 +249,35 @@ class Evaluator(Books):
                     "nothing cancelled it; a plugin may have raised a `trio.Cancelled` of its own"
                 )
 
-    async def _admit(self, batch: Batch, fit: Fit) -> tuple[list[Request], str | None]:
-        """Reserve what has to run: gives the requests that may, and the cap that refused the rest."""
+    async def _admit(
+        self, batch: Batch, fit: Fit, step: str, before: Admitted | None
+    ) -> tuple[list[Request], str | None]:
+        """Reserve what has to run: gives the requests that may, and the cap that refused the rest.
+
+        What was admitted `before` the run was stopped is so again: what landed of it must not keep the rest out.
+        """
         flights = self._dispatcher.flights
 
         def refusal(requests: list[Request]) -> str | None:
             return self.ledger.refusal(batch.needed(requests, flights))
 
-        requests, cap = batch.requests, refusal(batch.requests)
-        if cap is not None:
-            parts = leading_parts(requests, fit)
-            requests = parts[bisect(parts, False, key=lambda part: refusal(part) is not None) - 1]
+        part, cap = (-1, refusal(batch.requests)) if before is None else (before.part, before.cap)
+        parts = [batch.requests] if part == -1 and cap is None else leading_parts(batch.requests, fit)
+        if before is None and cap is not None:
+            part = bisect(parts, False, key=lambda some: refusal(some) is not None) - 1
+        requests = parts[part]
         leaders = batch.take_off(requests, flights)
         try:
-            refused = await self.ledger.reserve_rollouts(sum(item.kept is None for item in leaders))
+            count = sum(item.kept is None for item in leaders)
+            refused = await self.ledger.reserve_rollouts(count, granted=before is not None)
         except BaseException:
             self._dispatcher.abandon(leaders)
             raise
         if refused is not None:
             self._dispatcher.abandon(leaders)
             return [], refused
+        if self.asks is not None and before is None:
+            self.emit(Admitted(step=step, part=part, cap=cap))
         return requests, cap
 
     def _surroundings(self, target: abc.Target) -> Surroundings:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from burnish._model.budget import Spend, Tally
+from burnish._model.budget import Tally
 from burnish._model.canonical import Json
 from burnish._model.events import (
     Asked,
@@ -16,6 +16,7 @@ from burnish._model.events import (
     Charged,
     Event,
     Lost,
+    RequestSent,
     Resumed,
     Rewound,
     RolloutLanded,
@@ -29,7 +30,7 @@ from burnish._runtime.intact import WHOLE, is_whole
 from burnish._runtime.run_store import REWINDS, RunStore, decoded, dropped_ranges
 from burnish.errors import ReplayDivergedError, StoreError
 
-BULK = ("RolloutStarted", "RolloutLanded", "CallStarted", "CallLanded")
+BULK = ("RolloutStarted", "RolloutLanded", "CallStarted", "CallLanded", "RequestSent", "Admitted")
 """Types of events that are read when their ask is met; all others are few."""
 
 _COLUMNS = {
@@ -214,25 +215,24 @@ async def find_results(store: RunStore, keys: Sequence[str], *, traces: bool = F
 
 
 def open_starts(events: Iterable[Event]) -> list[Lost]:
-    """Give what started and of which nothing more is known, at what it had reserved; a call at one request (R15)."""
-    started: dict[tuple[str, str, int, int], list[Lost]] = {}
+    """Give what started and of which nothing more is known, with the requests that it had sent (R15)."""
+    under_way: dict[tuple[str, str, int, int], list[Lost]] = {}
     for event in events:
-        if isinstance(event, RolloutStarted):
-            lost = Lost(
-                key=event.key,
-                step=event.step,
-                example=event.example,
-                sample=event.sample,
-                split=event.split,
-                spend=event.reserved,
-            )
-            started.setdefault((event.step, event.key, event.example, event.sample), []).append(lost)
-        elif isinstance(event, CallStarted):
-            lost = Lost(key=event.key, step=event.step, example=event.number, spend=Spend(requests=1))
-            started.setdefault((event.step, event.key, event.number, 0), []).append(lost)
-        elif isinstance(event, (RolloutLanded, CallLanded, Lost)):
+        if isinstance(event, (RolloutStarted, CallStarted)):
+            lost = _begun(event)
+            under_way.setdefault((event.step, event.key, lost.example, lost.sample), []).append(lost)
+        elif isinstance(event, (RolloutLanded, CallLanded, Lost, RequestSent)):
             place = (event.number, 0) if isinstance(event, CallLanded) else (event.example, event.sample)
-            waiting = started.get((event.step, event.key, *place))
-            if waiting:
-                waiting.pop()
-    return [lost for left in started.values() for lost in left]
+            waiting = under_way.get((event.step, event.key, *place))
+            if not waiting:
+                continue
+            last = waiting.pop()
+            if isinstance(event, RequestSent):
+                waiting.append(attrs.evolve(last, spend=last.spend + event.spend))
+    return [lost for left in under_way.values() for lost in left]
+
+
+def _begun(event: RolloutStarted | CallStarted) -> Lost:
+    if isinstance(event, CallStarted):
+        return Lost(key=event.key, step=event.step, example=event.number)
+    return Lost(key=event.key, step=event.step, example=event.example, sample=event.sample, split=event.split)

@@ -9,6 +9,7 @@ import attrs
 
 from burnish._model.canonical import Json
 from burnish._model.events import (
+    Admitted,
     Asked,
     CallLanded,
     Event,
@@ -116,6 +117,8 @@ class RunJournal:
             return Recorded(rewound=rewound)
         self.seen(asked)
         events = await history.events(asked.step, traces=traces)
+        if history.budget_at(recorded.number) != self._rules.budget:  # what the other budget had room for is no matter
+            events = [event for event in events if not isinstance(event, Admitted)]
         booked = history.booked_until(recorded.told_at or self._store.appended + 1)
         return Recorded(
             told=recorded.told,

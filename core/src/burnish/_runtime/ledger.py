@@ -10,7 +10,7 @@ import attrs
 
 from burnish import abc
 from burnish._model.budget import Budget, RoleSpend, Spend, Tally, spend_of_calls
-from burnish._model.events import Event, RolloutLanded
+from burnish._model.events import CallLanded, Event, Lost, RolloutLanded
 from burnish._model.state import tally_event
 from burnish._runtime.leases import Leases
 from burnish._runtime.rations import NOTHING, UNBOUNDED, Bound, Call, Need, Rations, Share
@@ -158,13 +158,14 @@ class Ledger:
         self._set_aside = rollouts
         self.revise()
 
-    async def reserve_rollouts(self, count: int) -> str | None:
+    async def reserve_rollouts(self, count: int, *, granted: bool = False) -> str | None:
         """Reserve a block of rollouts, all or none; gives the cap that refused, None when they are reserved.
 
+        What was `granted` in the run's earlier life is not refused now: as its rollouts start, each meets the caps.
         Raises `RunStoppedError` where the meter fails: nothing is reserved then, and what it may have granted is given
         back later. Cancelled, likewise.
         """
-        refused = self.refusal(count)
+        refused = None if granted else self.refusal(count)
         if refused is not None or count == 0:
             return refused
         self._rollouts_reserved += count
@@ -209,9 +210,12 @@ class Ledger:
         """
         tally_event(self._spent, event)
         if isinstance(event, RolloutLanded) and event.source == "live" and self._rations.active:
-            share = self._rations.open(kind(event.candidate), NOTHING)
+            share, room = self._rations.open(kind(event.candidate), NOTHING), event.room
             share.book(spend_of_calls(event.record.calls))
+            share.peak = share.peak.most(Need(room.requests, room.tokens, room.cost))
             self._rations.close(share, conclusive=event.record.telling)
+        if isinstance(event, (RolloutLanded, CallLanded, Lost)):
+            self._rations.keep_back(event.held)
 
     def hit(self) -> None:
         """Book a rollout that was served."""

@@ -215,6 +215,8 @@ async def _attempt(
     sent, charged, answered, spent = False, True, "", _FOR_FREE if free else _NOTHING_KNOWN
     try:
         async with limiter.slot(role):
+            if account is not None and account.note is not None:
+                await account.note(role, call.bound)
             sent, began = True, trio.current_time()
             try:
                 with _NO_SCOPE if ledger is None or not ledger.rations else within_call():
@@ -237,6 +239,8 @@ async def _attempt(
             ledger.settle_request(call, role, spent, charged=charged and bool(spent.unpriced))
         if account is not None and sent:
             account.book(role, spent, answered)
+            if charged and spent.unpriced and call is not None and call.bound.cost is not None:
+                account.held += call.bound.cost
 
 
 async def admitted(admission: Awaitable[Any], account: Account) -> Any:

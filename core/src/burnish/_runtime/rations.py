@@ -138,6 +138,13 @@ class Share:
         self.peak = self.peak.most(self.used + self.bounds)
 
 
+def sent(role: str, bound: Bound) -> Spend:
+    """Give what a request of a role counts as that was sent and of whose answer nothing is known."""
+    cost = bound.cost or ZERO
+    alone = RoleSpend(requests=1, cost=cost, unpriced=1 if bound.cost is None else 0)
+    return Spend(requests=1, tokens=bound.tokens or 0, cost=cost, by_role={role: alone})
+
+
 @attrs.frozen(eq=False)
 class Call:
     """One request under way: the share that it draws on, and the most that it needs."""
@@ -229,6 +236,10 @@ class Rations:
             self._known = True
             self._kinds.add(share.kind)
         self._waiting.unpark_all()
+
+    def keep_back(self, cost: Decimal) -> None:
+        """Keep money back for good that may have been spent, though nobody knows."""
+        self._unsettled += cost
 
     async def wait_settled(self) -> None:
         """Wait until a rollout or a request in flight ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -104,6 +104,8 @@ class RolloutJob:
     """The live output, kept in case that the metric fails."""
     account: Account = attrs.field(factory=Account)
     """Where its model calls are booked."""
+    note: Callable[[str, Any], Awaitable[None]] | None = None
+    """Writes down that a request of it leaves."""
     ran_here: bool = False
     """Whether `prediction` is this process's; an executor may have run it elsewhere."""
 
@@ -113,6 +115,7 @@ class RolloutJob:
             sample=self.sample,
             ledger=self.around.ledger,
             limits=self.around.limits,
+            note=self.note,
             token=trio.lowlevel.current_trio_token(),
         )
         self.ran_here = True

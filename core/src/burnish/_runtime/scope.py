@@ -6,15 +6,16 @@ at render time, so candidates run side by side and nothing is mutated; each read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 from typing import Any
 
 import attrs
 import trio
 
-from burnish._model.budget import RoleSpend
+from burnish._model.budget import ZERO, RoleSpend
 from burnish._model.candidate import Candidate, Overlay
 from burnish._runtime.within import Within
 from burnish.errors import ModelError, UsageError
@@ -102,6 +103,10 @@ class Account:
     """Whether any call was answered."""
     cut: bool = False
     """Whether an answer ended at its bound of tokens."""
+    note: Callable[[str, Any], Awaitable[None]] | None = None
+    """Writes down that a request of a role leaves, with its bound, where something is capped and the run is kept."""
+    held: Decimal = ZERO
+    """What its requests may have cost, of which nobody knows."""
     ledger: Any = None
     """A `Ledger` (floor above): asked before each request, told after."""
     limits: Any = None
