@@ -110,7 +110,7 @@ class RunJournal:
                 to = error.number - 1
             if to is not None:
                 rewound = await history.rewind(to)
-                self.emit(rewound)
+                self._store.append(rewound)  # who asked books it, which shows it
                 recorded = recorded if recorded is not None and recorded.number <= to else None
         if history is None or recorded is None:
             self.emit(asked)
