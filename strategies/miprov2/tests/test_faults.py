@@ -39,7 +39,7 @@ from ._kinds import (
 def test_only_unique_work_is_paid() -> None:
     """DSPy repeats 13 to 28 % of its calls exactly; here no prompt is asked twice, and no combination tried twice."""
     task, proposer = model(), model(propose, "proposer")
-    report = report_of(tune(task=task, proposer=proposer))
+    report = report_of(tune(SMALL, task=task, proposer=proposer))
     for asked in (task, proposer):
         assert {1} == {*Counter(prompts(asked.requests)).values()}
     choices = [tuple(trial.choice.values()) for trial in report.trials if trial.kind == "minibatch"]
@@ -188,9 +188,9 @@ def test_rows_of_both_sets_are_named() -> None:
 
 def test_seed_0_is_a_seed() -> None:
     """Seed 0 is no missing seed: it gives a run of its own, and the report tells both seeds."""
-    zero, again, nine = (tune(attrs.evolve(SMALL, seed=seed)) for seed in (0, 0, 9))
+    zero, again = (tune(attrs.evolve(SMALL, seed=0)) for _ in range(2))
     assert report_of(zero).trials == report_of(again).trials
-    assert [e.candidate for e in report_of(zero).candidates] != [e.candidate for e in report_of(nine).candidates]
+    assert [e.candidate for e in report_of(zero).candidates] != [e.candidate for e in report_of(small()).candidates]
     assert (0, 0) == (report_of(zero).strategy_seed, report_of(zero).seed)
 
 

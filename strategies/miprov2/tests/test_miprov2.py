@@ -119,6 +119,21 @@ def test_zero_shot_tunes_instructions_alone() -> None:
     assert "all combinations tried" == report.stop_reason
 
 
+@pytest.mark.slow
+def test_a_zero_shot_proposer_sees_demos_of_hidden_steps() -> None:
+    """Where rows do not label every predictor, the teacher tries a few rows for the proposer's eyes alone."""
+
+    def both(request: abc.LMRequest) -> str:
+        return solve(request) if "a" in outputs(request) else "draft: something"
+
+    proposer = model(propose, "proposer")
+    report = report_of(tune(ZERO, program=Two(), task=model(both), proposer=proposer))
+    assert (8, {}) == (report.teacher_rows, report.demo_sets)
+    shown = [r.messages[-1].content for r in proposer.requests if "instruction" in outputs(r)]
+    assert any("draft: something" in text for text in shown)
+    assert all(overlay.demos is None for e in report.candidates for overlay in e.candidate.overlays.values())
+
+
 def test_several_predictors_are_tuned_together() -> None:
     """Each has its own instruction and its own set of demos in a choice, and any of them may stay as it is."""
 
@@ -230,23 +245,26 @@ def test_an_empty_trainset_is_refused() -> None:
     assert 0 == task.calls
 
 
-def test_the_budget_ends_it_with_the_best_so_far() -> None:
+@pytest.mark.parametrize("cap", [24, 30, 37, 50, 61])
+def test_the_budget_ends_it_with_the_best_so_far(cap: int) -> None:
     """Out of budget is a normal stop, whatever it has room for; no cap is passed, and what was found by then counts."""
-    for cap in (24, 30, 37, 50, 61):
-        task = model()
-        report = report_of(tune(SMALL, task=task, budget=Budget(max_metric_calls=cap)))
-        assert task.calls <= cap
-        assert "budget: max_metric_calls" == report.stop_reason
-        assert 0.25 == report.baseline_score
-        assert (report.best_score or 0.0) >= 0.25
-        assert cap < 37 or any(trial.kind == "full" for trial in report.trials)
+    task = model()
+    report = report_of(tune(SMALL, task=task, budget=Budget(max_metric_calls=cap)))
+    assert task.calls <= cap
+    assert ("budget: max_metric_calls", 0.25) == (report.stop_reason, report.baseline_score)
+    assert (report.best_score or 0.0) >= 0.25
+    assert cap < 37 or any(trial.kind == "full" for trial in report.trials)
 
 
-def test_a_perfect_score_ends_the_search() -> None:
-    """Nothing can be better: of the start already, without a proposal, or of the first full evaluation that has it."""
+def test_a_perfect_start_ends_it() -> None:
+    """Nothing can be better, so no teacher runs and no proposal is made."""
     task, proposer = model(lambda request: f"a: A{inputs(request)['q'][1:]}"), model(propose, "proposer")
     report = report_of(tune(SMALL, task=task, proposer=proposer))
     assert ("perfect score", 12, 0) == (report.stop_reason, task.calls, proposer.calls)
+
+
+def test_a_perfect_score_ends_the_search() -> None:
+    """The first full evaluation that has the best score there is is the last one."""
 
     def told(request: abc.LMRequest) -> str:
         return "instruction: [cue 1] [cue 2] [cue 3]" if "instruction" in outputs(request) else propose(request)

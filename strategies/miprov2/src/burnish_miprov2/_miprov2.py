@@ -41,7 +41,7 @@ class MIPROv2(Knobs):
     Running out of budget ends it with the best so far.
     """
 
-    versions: Mapping[str, str] = attrs.field(init=False, repr=False, factory=lambda: dict(VERSIONS))
+    versions: Mapping[str, str] = attrs.field(init=False, repr=False, eq=False, factory=lambda: dict(VERSIONS))
     """What its decisions depend on beside answers and knobs; no knob, but with these in a run's lock."""
     replay_version: ClassVar[int] = 1
 
