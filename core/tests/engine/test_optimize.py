@@ -312,7 +312,7 @@ def test_a_result_is_shown_in_a_line() -> None:
     assert result.test is not None
     assert "0.100 -> 0.900, +0.800 (+0.331 to +1.000) on 10 rows" == str(result.test)
     assert f"<TestResult: {result.test}>" == repr(result.test)
-    assert f"validation 0.100 -> 0.900; test {result.test}; 28 rollouts; finished" == str(result)
+    assert f"validation 0.100 -> 0.900 (chosen among 2); test {result.test}; 28 rollouts; finished" == str(result)
     assert f"<Result: {result}>" == repr(result)
 
     same = tune(program("0.9"), Tries("0.5"), split(train=2, val=2, test=3))

@@ -183,6 +183,21 @@ def test_a_sample_of_a_plan_that_would_be_refused_is_not_taken(place: Path) -> N
     assert 0 == sys.modules["toy_parts"].model.calls
 
 
+def test_repeats_and_a_margin_stand_in_the_configuration(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan counts each repeat; a winner that is not far enough ahead leaves the program as it is, and is named."""
+    change(place, ("[budget]", "[engine]\nrepeats = 2\nmin_gain = 1000.0\n[budget]"))
+    assert 0 == main(["plan", "--json"])
+    assert 2 * 24 + 40 == json.loads(capsys.readouterr().out)["rollouts"]
+    assert 0 == main(["run"])
+    told = result(place)
+    assert 48 + 20 <= told["spend"]["rollouts"] <= 48 + 40
+    change(place, ("[budget]", "[engine]\nrepeats = 0\nmin_gain = -1\n[budget]"))
+    assert 2 == main(["plan"])
+    err = capsys.readouterr().err
+    assert "engine.repeats: must be at least 1" in err
+    assert "engine.min_gain: must be a number of standard errors" in err
+
+
 def test_a_plan_names_the_strategies_inside_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A portfolio by objects of one's own is planned as it would run; what both may ask adds up."""
     race = "import burnish\nrace = burnish.Portfolio(strategies=[good, good])\n"

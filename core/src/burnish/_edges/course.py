@@ -150,6 +150,8 @@ async def _search_and_test(course: Course, evaluator: Evaluator) -> Result:
     if isinstance(end.error, ReplayDivergedError):  # what it found earlier stays as it is
         raise end.error
     found = choose(setup, evaluator, reports)
+    if found.kept is not None:
+        evaluator.warn("kept", found.kept)
     with end.keeping():
         await _save(course, found)
     evaluator.ledger.set_aside(0)
@@ -196,6 +198,7 @@ def _result(
         reports=reports,
         stop_reason=stop_reason,
         run_dir=course.directory,
+        compared=found.compared,
         warnings=tuple(w.message for w in evaluator.state.warnings),
         failures=course.failures.of("search"),
         baseline_failures=course.failures.of("search", evaluator.state.index.get(course.setup.start.stable_hash, -1)),
@@ -241,6 +244,6 @@ async def _save(course: Course, found: Choice) -> None:
 
 async def _search(setup: Setup, evaluator: Evaluator, reports: list[Report]) -> str:
     """Run the strategies in a row, each from the best so far; gives the stop reason of the last."""
-    engine = Engine(evaluator, setup.target)
+    engine = Engine(evaluator, setup.target, setup.repeats)
     await in_stages(setup.strategies, engine, problem_of(setup, evaluator.examples), reports)
     return reports[-1].stop_reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -60,6 +61,11 @@ class RunRequest:
     failure_score: float = attrs.field(kw_only=True, default=0.0)
     rollout_timeout: float | None = attrs.field(kw_only=True, default=None)
     """In seconds."""
+    repeats: int = attrs.field(kw_only=True, default=1)
+    """Rollouts of each candidate on each row in the search, for metrics or models that are noisy: their mean counts."""
+    min_gain: float = attrs.field(kw_only=True, default=0.0)
+    """By how many standard errors, row by row, the winner must beat the program as it is on validation; else that one
+    stays. Of k candidates that are no better, the luckiest is about `sqrt(2 ln k)` ahead: 2.6 for 30."""
     plugins: PluginManager | None = attrs.field(kw_only=True, default=None)
     """Where components are found by name; None: what is installed."""
     env: abc.Environment | None = attrs.field(kw_only=True, default=None)
@@ -96,6 +102,10 @@ class RunRequest:
                 f"budget: {self.budget!r:.80} is no budget; pass for example `burnish.Budget(max_metric_calls=500)`, "
                 "or `burnish.Budget()` for no cap"
             )
+        if not isinstance(self.repeats, int) or isinstance(self.repeats, bool) or self.repeats < 1:
+            raise UsageError(f"repeats: {self.repeats!r} is no whole number from 1 on")
+        if not isinstance(self.min_gain, (int, float)) or not 0 <= self.min_gain < math.inf:
+            raise UsageError(f"min_gain: {self.min_gain!r} is no number of standard errors, from 0 on")
         return EngineConfig(
             concurrency=self.concurrency,
             budget=self.budget,

@@ -16,6 +16,7 @@ from burnish._model.budget import Spend
 from burnish._model.candidate import Candidate
 from burnish._model.matrix import ScoreMatrix
 from burnish._model.report import Report
+from burnish._model.stats import gain_in_errors
 from burnish._runtime.evaluator import Evaluator
 
 
@@ -30,7 +31,8 @@ class Result:
     baseline: float | None
     """Validation mean of the program as it was."""
     best: float | None
-    """Validation mean of the winner."""
+    """Validation mean of the winner. As the highest of `compared` on the rows that it was chosen by, it tells more than
+    the winner is worth, and the more so the noisier the scores: what it is worth is told by `test`."""
     test: TestResult | None
     """Baseline and winner on the test rows; None without test rows, or where the run was stopped before its end."""
     spend: Spend
@@ -38,6 +40,8 @@ class Result:
     stop_reason: str
     """`finished`, `budget: <cap>`, `cancelled`, `stopped: <why>`."""
     run_dir: Path | None
+    compared: int = 0
+    """Candidates that were scored on all validation rows, the program as it was among them."""
     warnings: tuple[str, ...] = ()
     failures: Failures = Failures()
     """What failed of the search's rollouts, all candidates together; those of the test are in `test`."""
@@ -45,7 +49,8 @@ class Result:
     """What failed of the search's rollouts of the program as it was."""
 
     def __str__(self) -> str:
-        found = [f"validation {_shown(self.baseline)} -> {_shown(self.best)}"]
+        chosen = f" (chosen among {self.compared})" if self.compared > 1 and not self.candidate.is_empty else ""
+        found = [f"validation {_shown(self.baseline)} -> {_shown(self.best)}{chosen}"]
         found += [] if self.test is None else [f"test {self.test}"]
         return "; ".join([*found, f"{self.spend.metric_calls} rollouts", self.stop_reason])
 
@@ -69,19 +74,58 @@ class Choice:
     best: Candidate
     baseline_score: float | None
     best_score: float | None
+    compared: int = 0
+    """Candidates with a score on all rows that they are compared on."""
+    kept: str | None = None
+    """Why the program as it is stays, where another candidate has the higher mean."""
 
 
 def choose(setup: Setup, evaluator: Evaluator, reports: Sequence[Report]) -> Choice:
     """Give the winner.
 
     Where the strategies did not get to all their reports, the best fully scored candidate so far, if it beats the
-    program as it is on at least half of the rows. A mean over fewer than all rows is not told as a score.
+    program as it is on at least half of the rows. A mean over fewer than all rows is not told as a score. Where the
+    winner is not ahead by the margin that was asked for, the program as it is stays.
     """
+    matrix, columns = evaluator.state.matrix, _columns(setup, evaluator)
+    compared = sum(matrix.coverage(index, columns) == len(columns) for index in range(matrix.candidates))
+    found = attrs.evolve(_found(setup, evaluator, reports), compared=compared)
+    if not setup.min_gain or found.best == setup.start:
+        return found
+    gain = _gain(evaluator, setup.start, found.best, columns)
+    if gain >= setup.min_gain:
+        return found
+    told = f"a candidate is {gain:.2f} standard errors ahead on validation, less than min_gain = {setup.min_gain:g}"
+    return attrs.evolve(
+        found, best=setup.start, best_score=found.baseline_score, kept=f"{told}: the program stays as it is"
+    )
+
+
+def _columns(setup: Setup, evaluator: Evaluator) -> range:
+    return range(len(setup.val)) if setup.val else range(len(evaluator.examples))
+
+
+def _gain(evaluator: Evaluator, start: Candidate, best: Candidate, columns: Sequence[int]) -> float:
+    """Say by how many standard errors a candidate is ahead on the rows that both have; 0 below two such rows.
+
+    Validation rows, or all rows where the strategy compared on others.
+    """
+    matrix, index = evaluator.state.matrix, evaluator.state.index
+    first, second = index.get(start.stable_hash, -1), index.get(best.stable_hash, -1)
+    for some in (columns, range(len(evaluator.examples))):
+        pairs = [(matrix.score(first, c), matrix.score(second, c)) for c in some]
+        differences = [b - a for a, b in pairs if a is not None and b is not None]
+        if len(differences) > 1:
+            return gain_in_errors(differences)
+    return 0.0
+
+
+def _found(setup: Setup, evaluator: Evaluator, reports: Sequence[Report]) -> Choice:
     if len(reports) == len(setup.strategies):
         last = reports[-1]
         return Choice(best=last.best, baseline_score=reports[0].baseline_score, best_score=last.best_score)
     matrix, index = evaluator.state.matrix, evaluator.state.index.get(setup.start.stable_hash)
-    columns = range(len(setup.val)) if setup.val else range(len(evaluator.examples))
+    columns = _columns(setup, evaluator)
     start = -1 if index is None else index
     scored = [column for column in columns if matrix.cell(start, column) is not None]
     baseline = matrix.mean(start, columns) if len(scored) == len(columns) else None

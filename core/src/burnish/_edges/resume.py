@@ -21,6 +21,7 @@ _NAMES = {
     "seed": "the seed",
     "salt": "the cache salt",
     "failure_score": "the failure score",
+    "repeats": "how often rollouts are repeated",
 }
 """What a run's answers depend on, by the name that it has among its facts."""
 

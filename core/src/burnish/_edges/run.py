@@ -63,7 +63,8 @@ async def _run(request: RunRequest, handle: RunHandle) -> Result:
         parts = Composition(stack, plugins, request.environment, request.config_file)
         setup = await compose(parts, request, config)
         plans = [plan_of(s, problem_of(setup, make_examples([*setup.val, *setup.train]))) for s in setup.strategies]
-        check_budget(config.budget, plans[0], test=len(setup.test), metering=setup.target.metering)
+        first = plans[0].repeated(setup.repeats)
+        check_budget(config.budget, first, test=len(setup.test), metering=setup.target.metering)
         opened = Parts(
             cache=await parts.open("cache", request.cache),
             executor=await parts.open("executor", request.executor),

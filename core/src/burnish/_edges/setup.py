@@ -44,6 +44,8 @@ class Setup:
     seed: int
     config: EngineConfig
     metric_info: abc.MetricInfo
+    repeats: int = 1
+    min_gain: float = 0.0
     start: Candidate = Candidate()
     warnings: tuple[str, ...] = ()
 
@@ -78,6 +80,8 @@ async def compose(parts: Composition, wanted: RunRequest, config: EngineConfig) 
         strategies=strategies,
         models=models,
         seed=wanted.seed,
+        repeats=wanted.repeats,
+        min_gain=wanted.min_gain,
         config=config,
         warnings=tuple(_overlaps(train, val, test)),
     )
@@ -209,6 +213,7 @@ def facts_of(setup: Setup, evaluator: Evaluator) -> JsonMap:
         "strategies": [_strategy_facts(strategy) for strategy in setup.strategies],
         "budget": budget_facts(setup.config.budget),
         "versions": versions,
+        **({"repeats": setup.repeats} if setup.repeats > 1 else {}),
         **evaluator.identity_facts(setup.target),
     }
 

@@ -62,6 +62,11 @@ class Plan:
     """Rollouts below which it cannot do one round."""
     note: str = ""
 
+    def repeated(self, repeats: int) -> Plan:
+        """Give the plan of a run that repeats each rollout so often."""
+        rollouts, minimum = self.rollouts * repeats, self.minimum * repeats
+        return self if repeats == 1 else attrs.evolve(self, rollouts=rollouts, minimum=minimum)
+
     def buys(self, rollouts: int) -> int:
         """Say about how many new candidates so many rollouts buy: evenly from one round's to all of them."""
         if rollouts < self.minimum:

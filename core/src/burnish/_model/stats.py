@@ -66,6 +66,16 @@ def compare_paired(
     )
 
 
+def gain_in_errors(differences: Sequence[float]) -> float:
+    """Give the mean of two or more differences in standard errors; without spread the sign of their mean, times inf."""
+    n = len(differences)
+    mean = math.fsum(differences) / n
+    variance = math.fsum((value - mean) ** 2 for value in differences) / (n - 1)
+    if variance == 0:
+        return 0.0 if mean == 0 else math.copysign(math.inf, mean)
+    return mean / math.sqrt(variance / n)
+
+
 def _interval(values: Sequence[float]) -> tuple[float, float]:
     """Give the 95 % interval of a mean by Student's t."""
     n = len(values)

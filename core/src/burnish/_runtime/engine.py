@@ -30,6 +30,7 @@ from burnish._runtime.calls import CallRequest, Reply
 from burnish._runtime.evaluator import Evaluator
 from burnish._runtime.fanout import background
 from burnish._runtime.lagged import Lagged, count_rollouts
+from burnish._runtime.repeated import merged
 from burnish._runtime.target import check_candidate
 
 _step: ContextVar[str] = ContextVar("burnish_step", default="")
@@ -71,8 +72,8 @@ class Engine:
     It has no clock, no concurrency and no configuration to look at: decisions depend on answers alone.
     """
 
-    def __init__(self, evaluator: Evaluator, target: abc.Target) -> None:
-        self._evaluator, self._target = evaluator, target
+    def __init__(self, evaluator: Evaluator, target: abc.Target, repeats: int = 1) -> None:
+        self._evaluator, self._target, self._repeats = evaluator, target, repeats
 
     def register(self, candidate: Candidate) -> int:
         """Give the candidate's index. Raises `UnknownParameterError` for a name that the program does not have."""
@@ -85,6 +86,7 @@ class Engine:
         """Evaluate `(candidate, columns)` pairs in one fan-out, each row as often as `samples` says.
 
         A number asks for the samples from 0 on, a range for those alone: `range(2, 3)` is the third, and no other runs.
+        Where the run repeats its rollouts, 1 is as many as it says, told as one with their mean score.
 
         Where the budget cannot pay for all, the leading candidates that fit are evaluated and `BudgetExhausted.partial`
         holds them. With `traces`, every rollout comes with its trace, without it none does. Unscored rows have `eval`
@@ -97,9 +99,17 @@ class Engine:
     async def _evaluate(
         self, requests: Sequence[Request], *, samples: int | range = 1, traces: bool = False, fit: Fit = "leading"
     ) -> EvalOutcome:
-        return await self._evaluator.evaluate_many(
-            self._target, requests, samples=samples, traces=traces, fit=fit, step=_step.get(), bare=not traces
+        repeated = samples == 1 and self._repeats > 1
+        outcome = await self._evaluator.evaluate_many(
+            self._target,
+            requests,
+            samples=self._repeats if repeated else samples,
+            traces=traces,
+            fit=fit,
+            step=_step.get(),
+            bare=not traces,
         )
+        return merged(outcome, self._repeats) if repeated else outcome
 
     async def evaluate_gated(
         self, candidate: int, minibatch: Sequence[int], threshold: float, *, full: Sequence[int]
@@ -159,8 +169,9 @@ class Engine:
 
     @property
     def remaining(self) -> int | None:
-        """Rollouts that still fit the budget, the final test set aside; None for no cap."""
-        return self._evaluator.ledger.room()
+        """Rollouts that still fit the budget, the final test set aside; None for no cap. Repeated ones count as one."""
+        room = self._evaluator.ledger.room()
+        return None if room is None else room // self._repeats
 
     @property
     def scarce(self) -> str | None:

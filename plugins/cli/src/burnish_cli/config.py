@@ -91,7 +91,7 @@ class ProgramConfig:
 
 @attrs.frozen(kw_only=True)
 class EngineTable:
-    """How rollouts are run: what a run sets of `burnish.EngineConfig`."""
+    """How rollouts are run, and what counts as better."""
 
     cache_salt: int = 0
     """Change it for what burnish cannot see: what the cache holds under another one is no answer."""
@@ -99,6 +99,10 @@ class EngineTable:
     """The score of a rollout whose program failed."""
     rollout_timeout: float | None = None
     """Seconds that the program may take for one row."""
+    repeats: int = 1
+    """Rollouts of each candidate on each row in the search; for noisy metrics or models."""
+    min_gain: float = 0.0
+    """Standard errors by which the winner must beat the program as it is on the validation rows."""
 
 
 @attrs.frozen(kw_only=True)
@@ -150,6 +154,10 @@ def problems(config: Config) -> Iterator[Problem]:
         yield ("engine", "failure_score"), f"must be finite, it is {engine.failure_score}"
     if engine.rollout_timeout is not None and not engine.rollout_timeout > 0:
         yield ("engine", "rollout_timeout"), f"must be above 0, it is {engine.rollout_timeout}"
+    if engine.repeats < 1:
+        yield ("engine", "repeats"), f"must be at least 1, it is {engine.repeats}"
+    if not 0 <= engine.min_gain < math.inf:
+        yield ("engine", "min_gain"), f"must be a number of standard errors from 0 on, it is {engine.min_gain}"
     yield from _data(config.data)
     if isinstance(config.program, ProgramConfig):
         yield from _program(config.program)

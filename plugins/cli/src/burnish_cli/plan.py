@@ -83,7 +83,7 @@ async def _make_plan(job: Job) -> RunPlan:
         for what in job.strategies:
             strategy: Strategy = await parts.open("strategy", what)
             name = what.name if isinstance(what, Use) else type(what).__name__
-            plans.append((name, strategy.plan(problem)))
+            plans.append((name, strategy.plan(problem).repeated(job.config.engine.repeats)))
         return RunPlan(strategies=tuple(plans), test=2 * len(job.splits.test))
 
 

@@ -174,6 +174,8 @@ async def _optimize(job: Job, handle: RunHandle) -> Result:
         cache_salt=job.config.engine.cache_salt,
         failure_score=job.config.engine.failure_score,
         rollout_timeout=job.config.engine.rollout_timeout,
+        repeats=job.config.engine.repeats,
+        min_gain=job.config.engine.min_gain,
         plugins=job.plugins,
         env=job.env,
         handle=handle,

@@ -43,7 +43,7 @@ def in_words(result: ResultFile) -> Iterator[str]:
         yield _row("test", f"{means} on {compared}{_interval(test) if result.changes else ''}")
     if result.command == "run" and result.validation != Scores():
         means = _from_to(result.validation.baseline, result.validation.winner)
-        yield _row("validation", f"{means} on {text.count(result.rows.val, 'row')}")
+        yield _row("validation", f"{means} on {text.count(result.rows.val, 'row')}{_chosen(result)}")
     failed = result.all_failed  # its cause is the first line: it is told no second time
     for name, part in (("test", result.failures.test), ("search", result.failures.search)):
         if part.failed:
@@ -66,6 +66,14 @@ def in_words(result: ResultFile) -> Iterator[str]:
     yield _row("files", text.safe(result.run_dir) + (f"; {_see(result)}" if result.changes else ""))
     for note in result.notes:
         yield f"note: {text.safe(note)}"
+
+
+def _chosen(result: ResultFile) -> str:
+    """Say why a winner's validation mean is no measure of it: it was picked for being high."""
+    others = result.scored_candidates
+    if not result.changes or not others:
+        return ""
+    return f", the best of {others + 1}: picked by these rows, it looks better on them than it is"
 
 
 def verdict(result: ResultFile) -> str:
