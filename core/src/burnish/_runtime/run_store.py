@@ -60,15 +60,14 @@ class RunStore:
 
     def append(self, event: Event) -> int:
         """Take an event in; gives its number, from 1 on."""
-        number = self._next
-        self._next += 1
-        trace = None
+        number, trace = self._next, None
         if isinstance(event, RolloutLanded) and event.record.trace is not None:  # apart: it is most of it, rarely read
             trace = dumps(event.record.trace)
             event = attrs.evolve(event, record=event.record.without_trace())
         key, step = getattr(event, "key", None), getattr(event, "step", None)
         row = (number, float(self.clock()), type(event).__name__, key, step, dumps(event, Event), trace)
         self._pending.append(row)
+        self._next += 1  # not for an event that could not be written: `flush` would wait for it
         return number
 
     async def flush(self) -> None:
