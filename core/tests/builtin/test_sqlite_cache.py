@@ -137,8 +137,21 @@ def no_table(path: Path) -> None:
     raw.close()
 
 
+def schema_of_no_utf8(path: Path) -> None:
+    trio.run(fill, path.parent)
+    raw = sqlite3.connect(path)
+    raw.execute("PRAGMA writable_schema = ON")
+    raw.execute("UPDATE sqlite_master SET name = CAST(x'ff' AS TEXT), sql = 'no sql' WHERE name = 'rollout'")
+    raw.commit()
+    raw.close()
+
+
 @pytest.mark.parametrize(
-    "spoil", [text_file, other_database, later_schema, cut_in_half, cut_in_header, garbage_inside, no_table]
+    "spoil",
+    [
+        *(text_file, other_database, later_schema, cut_in_half, cut_in_header, garbage_inside, no_table),
+        schema_of_no_utf8,
+    ],
 )
 def test_unusable_file_is_left_alone(spoil: Callable[[Path], None], tmp_path: Path) -> None:
     """A foreign, later or damaged file is named in a warning and kept byte for byte; the file beside it is used, and

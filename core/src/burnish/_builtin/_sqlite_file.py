@@ -112,7 +112,8 @@ def code_of(error: BaseException) -> int | None:
 
 def is_damage(error: BaseException) -> bool:
     """Whether an error says that the file is not a whole SQLite file."""
-    return code_of(error) in _DAMAGED
+    # Its message about a damaged schema quotes the schema, which may then be no UTF-8.
+    return isinstance(error, UnicodeDecodeError) or code_of(error) in _DAMAGED
 
 
 def patiently(action: Callable[[], T]) -> T:
@@ -158,7 +159,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         patiently(lambda: _make_ours(connection))
         _set_modes(connection)
         _check(connection, path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         connection.close()
         if is_damage(error):
             raise UnusableFileError(f"is damaged ({error})") from error
