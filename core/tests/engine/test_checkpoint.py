@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import burnish as b
 from burnish import Complete, EngineConfig, Eval, EvalEngine, RolloutCache, abc
 from burnish._runtime.ledger import Ledger
-from burnish.errors import StoreError, UnknownIndexError, UsageError
+from burnish.errors import ModelTimeoutError, StoreError, UnknownIndexError, UsageError
 from burnish.testing import ScriptedModel
 
 from ._kit import Ambient, Leaf, Module, always, as_said, ask, echo, evaluated, idle, rows, tenth, told
@@ -272,6 +272,34 @@ async def test_a_call_that_is_paid_for_is_never_lost() -> None:
     assert [(1, 0), (2, 1)] == [(each.spend.requests, each.spend.metric_calls) for each in found]
     for each in found:
         idle(each)
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_what_a_timeout_may_have_cost_stays_kept_back(again: bool) -> None:
+    """E80: under a cap on money of 3.5 calls, two that timed out leave room for one, with a resume after them or not."""
+    calls: list[int] = []
+
+    def answer(request: abc.LMRequest) -> abc.LMResponse:
+        calls.append(1)
+        if len(calls) <= 2:
+            raise ModelTimeoutError("slow")
+        return abc.LMResponse(text="0.5", usage=abc.Usage(output_tokens=10))
+
+    price = abc.ModelPrice(input=0, output=10_000)
+    limits = abc.ModelLimits(key="m", retries=0, max_output_tokens=10, price=price)
+    model = ScriptedModel(answer, name="task", limits=limits)
+    config = EngineConfig(budget=b.Budget(max_cost=Decimal("0.35")), concurrency=1)
+
+    async def act(q: Any, instruction: str) -> Any:
+        return (await b.call_model(model, ask("hello"))).text
+
+    engine, program = EvalEngine(rows(6), as_said, config), Ambient(act)
+    start = engine.register(b.Candidate())
+    for column in range(6):
+        if again and column == 2:
+            engine = EvalEngine.resume(rows(6), as_said, config, engine.checkpoint())
+        await engine.evaluate(program, start, [column])
+    assert 3 == len(calls)
 
 
 async def test_the_answers_are_records_of_a_rollout_cache() -> None:

@@ -122,6 +122,7 @@ async def test_numbers_and_nesting_without_end_are_refused() -> None:
     data = json.loads(text)
     for cost in ("-1", "NaN", "Infinity", "1e999999", "1e9999999999", "1e31"):
         assert resumed(signed({**data, "spend": {**data["spend"], "cost": cost}})) is None
+        assert resumed(signed({**data, "held": cost})) is None
     assert resumed(signed({**data, "candidates": data["candidates"] * 2})) is None
     for other in (b"{}", None, 1):
         with pytest.raises(UsageError, match="a checkpoint is the text that `checkpoint\\(\\)` gave"):

@@ -67,6 +67,8 @@ class Checkpoint:
     """Candidates by columns by samples, as far as each row is scored."""
     cache: Mapping[str, RolloutRecord]
     spend: Spend
+    held: Decimal = Decimal(0)
+    """What calls may have cost of which nobody knows, as far as a cap on money keeps it back."""
 
 
 @attrs.frozen
@@ -112,6 +114,7 @@ def write(evaluator: Evaluator) -> str:
         matrix=_rows(evaluator.state.matrix),
         cache={key: attrs.evolve(record, trace=None) for key, record in evaluator.answers.records.items()},
         spend=evaluator.ledger.spend,
+        held=evaluator.ledger.kept_back,
     )
     body = codec.converter().unstructure(checkpoint)
     return json.dumps({**body, "digest": _digest(body)}, separators=(",", ":"), allow_nan=False)
@@ -124,6 +127,7 @@ def restore(evaluator: Evaluator, text: str) -> Restored:
         evaluator.register(candidate)
     evaluator.answers.restore(checkpoint.cache)
     evaluator.charge(checkpoint.spend)
+    evaluator.ledger.keep_back(checkpoint.held)
     differing = _differing(checkpoint.scoring, _scoring(evaluator))
     places, stale = [], []
     for place, value in _samples(checkpoint.matrix):
@@ -201,6 +205,8 @@ def _check(checkpoint: Checkpoint) -> None:
         raise _invalid("it holds a candidate twice")
     if any(place.sample < 0 for place, _ in _samples(checkpoint.matrix)):
         raise _invalid("it holds a sample with a negative number")
+    if not 0 <= checkpoint.held < LARGEST:
+        raise _invalid(f"it holds back {_shown(str(checkpoint.held))} dollars")
     _check_amounts(checkpoint.spend)
     for spent in checkpoint.spend.by_role.values():
         _check_amounts(spent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Hashable
+from decimal import Decimal
 
 import attrs
 
@@ -216,6 +217,15 @@ class Ledger:
             self._rations.close(share, conclusive=event.record.telling)
         if isinstance(event, (RolloutLanded, CallLanded, Lost)):
             self._rations.keep_back(event.held)
+
+    @property
+    def kept_back(self) -> Decimal:
+        """Money kept back for calls that may have been charged, though nobody said what."""
+        return self._rations.kept_back
+
+    def keep_back(self, cost: Decimal) -> None:
+        """Keep back what was kept back in the run's earlier life."""
+        self._rations.keep_back(cost)
 
     def hit(self) -> None:
         """Book a rollout that was served."""

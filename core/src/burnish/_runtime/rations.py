@@ -237,6 +237,11 @@ class Rations:
             self._kinds.add(share.kind)
         self._waiting.unpark_all()
 
+    @property
+    def kept_back(self) -> Decimal:
+        """Money that is kept back for good."""
+        return self._unsettled
+
     def keep_back(self, cost: Decimal) -> None:
         """Keep money back for good that may have been spent, though nobody knows."""
         self._unsettled += cost
