@@ -92,7 +92,7 @@ def test_a_price_may_change_with_the_length() -> None:
     assert [Decimal(n).scaleb(-6) for n in (34, 64, 198)] == most
 
 
-@pytest.mark.parametrize("amount", [-1, "much", float("nan"), float("inf"), None, True])
+@pytest.mark.parametrize("amount", [-1, "much", float("nan"), float("inf"), None, True, "1E+999999", 1e10])
 def test_a_price_that_is_none_is_refused(amount: Any) -> None:
     """The user's mistake, told with the value."""
     with pytest.raises(UsageError, match="a price must be US dollars per million tokens"):

@@ -15,6 +15,9 @@ from burnish.errors import ModelAnswerError, UsageError
 
 Role = Literal["system", "user", "assistant"]
 
+DEAREST = 10**9
+"""Dollars per million tokens; with more, sums of many calls would not be exact."""
+
 
 @attrs.frozen
 class Message:
@@ -170,8 +173,10 @@ def _rate(value: Decimal | float | str) -> Decimal:
         rate = price(value)
     except ModelAnswerError:
         rate = None
-    if rate is None:
-        raise UsageError(f"a price must be US dollars per million tokens, from 0 on; it is {value!r:.80}")
+    if rate is None or rate > DEAREST:
+        raise UsageError(
+            f"a price must be US dollars per million tokens, from 0 to {DEAREST:,}; it is {value!r:.80}"
+        )
     return rate
 
 
