@@ -86,7 +86,7 @@ class OpenAIOptions:
     stop: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     """Texts that end the reply, where the request names none."""
     headers: dict[str, str] = attrs.field(factory=dict, converter=_headers, repr=lambda value: repr(sorted(value)))
-    """Further headers. For one that holds a secret take `headers_env`: a run's lock file keeps its options."""
+    """Further headers. For one that holds a secret take `headers_env`: configuration files get about."""
     headers_env: dict[str, str] = attrs.field(factory=dict, converter=_headers, repr=_variables_shown)
     """Further headers whose values are secret: header -> name of the environment variable."""
     extra: dict[str, Any] = attrs.field(factory=dict, converter=_json_copy, repr=lambda value: repr(veiled(value)))
