@@ -261,6 +261,7 @@ class Evaluator(Books):
         def refusal(requests: list[Request]) -> str | None:
             return self.ledger.refusal(batch.needed(requests, flights))
 
+        self.ledger.revise()  # by what is known now, whether it was seen in this life or told again
         part, cap = (-1, refusal(batch.requests)) if before is None else (before.part, before.cap)
         parts = [batch.requests] if part == -1 and cap is None else leading_parts(batch.requests, fit)
         if before is None and cap is not None:
