@@ -229,6 +229,11 @@ CLASSES: dict[str, Pair] = {
         "    def evaluate(self, e, p): return <>\n" + MADE, "1", "2"),
     "a module that makes its attributes": (
         "def __getattr__(name): return <>\nimport users\ndef metric(e, p): return users.anything\n", "1", "2"),
+    "a formatter of the logging library": (
+        "import logging\nf = logging.Formatter('%(message)s<>')\n" + USES.format("f.format(p)"), "a", "b"),
+    "what a logger's adapter adds": (
+        "import logging\nf = logging.LoggerAdapter(logging.getLogger('a'), {'k': <>})\n" + USES.format("f.extra['k']"),
+        "1", "2"),
     "a class that only inherits": ("class B:\n    k = <>\nclass M(B): pass\nK = M()\n" + USES.format("K"), "1", "2"),
     "one that has methods like a predictor": (
         "class M:\n    def describe(self): raise ValueError\n    get_state = describe\n    k = <>\n"

@@ -163,6 +163,33 @@ def test_what_a_user_s_predictor_adds_counts(use: str) -> None:
     assert prints("a") == prints("a") != prints("b")
 
 
+@pytest.mark.parametrize("name", ["least", "_least"])
+def test_what_a_user_s_predictor_adds_counts_in_a_metric(name: str) -> None:
+    """E34: private names too; what was made of the predictor meanwhile does not."""
+    source = (
+        "from burnish_programs import Predict\n"
+        "class Judge(Predict):\n"
+        "    def __init__(self, least):\n"
+        "        super().__init__('answer -> grade')\n"
+        f"        self.{name} = least\n"
+        f"    def good(self, grade): return float(grade > self.{name})\n"
+        "judge = Judge({least})\n"
+        "def metric(e, p, trace=None): return judge.good(p['a'])\n"
+    )
+
+    def prints(least: int, used: bool = False) -> str:
+        module = types.ModuleType("users")
+        exec(source.format(least=least), module.__dict__)
+        if used:
+            with models(task=ScriptedModel(lambda _: "grade: 1")):
+                module.judge.sync(answer="x")
+        printed = burnish.code_print(module.metric)
+        assert () == printed.opaque
+        return printed.fingerprint
+
+    assert prints(1) == prints(1, used=True) != prints(9)
+
+
 def branches(good: bool) -> Module:
     """Two programs of one qualified name."""
     if good:

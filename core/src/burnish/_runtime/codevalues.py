@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import logging
 import operator
 import re
 import types
@@ -50,8 +51,10 @@ _BUILTINS = (
     *(types.BuiltinFunctionType, types.MethodWrapperType, types.GetSetDescriptorType, types.MemberDescriptorType),
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
 )
-_DESCRIBED = frozenset({"model", "name", "settings", "signature"})
-"""Attributes of a predictor that its `describe` tells, and its model."""
+_DESCRIBED = frozenset({"model", "name", "settings", "signature", "_state", "_prefixes", "_runs"})
+"""Attributes of a predictor that its `describe` and its `get_state` tell, its model, and what comes and goes."""
+_LOGGERS = (logging.Filterer, logging.Manager)
+"""Loggers and handlers: where messages go decides no result."""
 _MEMBER_NAMES = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
 
 
@@ -221,7 +224,8 @@ class ValueWriter:
         if has(thing, "identity", "complete") and isinstance(identity := attribute(thing, "identity"), Mapping):
             settings: dict[str, Json] = {str(key): self._form(identity[key], depth + 1) for key in identity}
             return {"model": settings, "by": self._inherited(thing, "identity", depth)}
-        if kind.__module__.partition(".")[0] in ("logging", "structlog"):
+        package = kind.__module__.partition(".")[0]
+        if package == "structlog" or (package == "logging" and issubclass(kind, _LOGGERS)):
             return {"logger": None}
         again = self._again(thing)
         if again is not None:
@@ -236,9 +240,8 @@ class ValueWriter:
     def _predictor(self, thing: Any, state: PredictState, depth: int) -> Json:
         held: list[Json] = [state.instruction, [demo.to_json() for demo in state.demos]]
         kind, model = self._class_of(type(thing), depth), self._form(attribute(thing, "model"), depth + 1)
-        own = {} if self._owner.named(type(thing)) else own_space(thing)  # a user's class may keep more
-        added = [name for name in sorted(own) if not name.startswith("_") and name not in _DESCRIBED]
-        more: dict[str, Json] = {name: self._form(own[name], depth + 1) for name in added}
+        # a user's class may keep more, under private names too
+        more = None if self._owner.named(type(thing)) else self._fields(thing, depth, but=_DESCRIBED)
         return {"predictor": thing.describe(), "state": held, "kind": kind, "model": model, "more": more}
 
 
