@@ -276,7 +276,7 @@ async def test_a_call_that_is_paid_for_is_never_lost() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 async def test_what_a_timeout_may_have_cost_stays_kept_back(again: bool) -> None:
-    """E80: under a cap on money of 3.5 calls, two that timed out leave room for one, with a resume after them or not."""
+    """E80: under a cap of 3.5 calls, two that timed out leave room for one, whether a resume follows them or not."""
     calls: list[int] = []
 
     def answer(request: abc.LMRequest) -> abc.LMResponse:
