@@ -61,7 +61,7 @@ def test_its_cost_does_not_grow_with_the_candidates() -> None:
 
 def pool(rows: Sequence[Sequence[float]], kind: FrontierType = "instance", objectives: bool = False) -> Pool:
     """Make a pool of members with these scores on the validation rows."""
-    made = Pool(range(len(rows[0])), kind)
+    made = Pool(range(len(rows[0])), kind, b.Candidate().set_instruction("answer", "0"), 0)
     for number, row in enumerate(rows):
         evals = [Eval(score, "f", {"speed": 1 - score, "tone": score / 2} if objectives else {}) for score in row]
         outcomes = tuple(RolloutOutcome(column, found) for column, found in enumerate(evals))

@@ -38,19 +38,27 @@ class Member:
 
 
 class Pool:
-    """Members and scores, built only of what was told, in its order."""
+    """Members and scores, built only of what was told, in its order. The start is its first member from the beginning.
 
-    def __init__(self, val: Sequence[int], kind: FrontierType) -> None:
+    Args:
+        val: validation columns.
+        kind: what candidates may be best at.
+        start: the candidate that the search starts from.
+        index: its number in the engine.
+    """
+
+    def __init__(self, val: Sequence[int], kind: FrontierType, start: Candidate, index: int) -> None:
         self.val, self.kind = tuple(val), kind
-        self.members: dict[int, Member] = {}
-        self.means: dict[int, float] = {}
+        nothing = CandidateEval(candidate=index)
+        self.members = {0: Member(number=0, index=index, candidate=start, origin="start", evaluation=nothing)}
+        self.means = {0: -math.inf}
         """Mean on the validation rows by member; of one without any scored row it is minus infinity."""
         self.frontier = Frontier()
         self.best = 0
         """The member with the best mean; the earliest of equals."""
         self.known: dict[int, None] = {}
         """Content hashes of all candidates that were evaluated, rejected ones too."""
-        self._scores: dict[int, dict[int, Eval | None]] = {}
+        self._scores: dict[int, dict[int, Eval | None]] = {start.stable_hash: {}}
 
     # --- scores ---------------------------------------------------------------------------------------------------
 
@@ -89,7 +97,7 @@ class Pool:
     # --- members --------------------------------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
-        """Take in a new member with its validation."""
+        """Take in a new member, or the start, with its validation."""
         number, evaluation = member.number, member.evaluation
         self.members[number] = member
         mean = evaluation.mean()

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 def report_of(search: Search) -> GEPAReport:
     """Choose among the members that were wholly validated, and say how it came about."""
-    pool, members = search.pool, list(search.pool.members.values())
+    pool = search.pool
+    members = [member for member in pool.members.values() if member.evaluation.rollouts]
     whole = [member.evaluation for member in members if not member.inherited]
     best = toolkit.best_of(whole)
     winner = next((m for m in members if best is not None and m.index == best.candidate), None)
     baseline = members[0].evaluation if members else None
-    numbers = {member.number: member.index for member in members}
+    numbers = {member.number: member.index for member in pool.members.values()}
     return GEPAReport(
         strategy="gepa",
         best=search.problem.start if winner is None else winner.candidate,
@@ -72,7 +73,7 @@ def _objectives(evaluation: CandidateEval) -> dict[str, float]:
 
 
 def _notes(search: Search) -> Iterator[str]:
-    if not search.pool.members:
+    if not search.pool.members[0].evaluation.rollouts:
         yield f"the budget has no room for the {len(search.val)} rollouts that validating the start takes"
     elif search.pool.members[0].evaluation.mean() is None:
         yield "no rollout of the start could be scored, so that nothing can be compared with it"

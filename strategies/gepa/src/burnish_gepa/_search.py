@@ -40,8 +40,10 @@ class GEPA(Knobs):
     async def compile(self, engine: Engine, problem: Problem) -> GEPAReport:
         """Search, and report the best mean on the validation rows; the start stays on a tie."""
         search = Search(engine, self.seeded(problem), self)
-        await search.validate_start()
         async with engine.lagged("iteration", lag=self.in_flight) as chains:
+            chains.start(partial(search.run, search.flying[0]), bound=len(search.val))
+            if self.racing or not problem.val:  # what follows needs its scores, or asks for the same cells
+                search.take(*await chains.rest())
             while not search.ended:
                 search.take(*await chains.turn())
                 job = search.next(engine.remaining if self.in_flight == 1 else chains.remaining)
@@ -63,11 +65,11 @@ class Search:
         self.before = engine.spend
         self.val = problem.val or problem.train
         self.bar = knobs.bar(problem)
-        self.pool = Pool(self.val, knobs.frontier_type)
+        self.pool = Pool(self.val, knobs.frontier_type, problem.start, engine.register(problem.start))
         self.ended = ""
         self.told: list[Told] = []
-        self.flying: list[Job] = []
-        """Iterations that were begun and not told yet, in order."""
+        self.flying = [Job(iteration=-1, start=self.pool.members[0], allowance=len(self.val))]
+        """Iterations that were begun and not told yet, in order; the first is the validation of the start."""
         self.passed_over = self.merges = 0
         self._bound, self._knob = knobs.bound(problem, engine.remaining)
         self._calls = knobs.calls_counted(problem, engine.scarce)
@@ -77,18 +79,7 @@ class Search:
         self._turns: Counter[int] = Counter()
         self._leaks = long_values(problem, knobs.leak_chars)
         self._pairs: dict[tuple[int, int, int], None] = {}
-        self._begun = self._works = self._dry = 0
-        self._found = False
-
-    async def validate_start(self) -> None:
-        """Run the start on all validation rows, once."""
-        start = self.problem.start
-        index, told = self.engine.register(start), Told(job=Job(iteration=-1))
-        found = await self._evaluate(told, "start", [(start, index, self.val)], traces=not self.problem.val)
-        if found:
-            self.pool.check_objectives(found[0])
-            told.members.append(Member(number=0, index=index, candidate=start, origin="start", evaluation=found[0]))
-        self.take(told)
+        self._found, self._begun, self._works, self._dry = False, 0, 0, 0
 
     # --- between iterations: on what was told, in its order -------------------------------------------------------
 
@@ -103,14 +94,16 @@ class Search:
         for candidate, evaluation in told.seen:
             pool.learn(candidate, evaluation)
         for member in told.members:
-            if all(member.index != other.index for other in pool.members.values()):
+            if member.origin == "start":
+                pool.add(member)
+            elif all(member.index != other.index for other in pool.members.values()):
                 pool.add(attrs.evolve(member, number=len(pool.members)))
                 self._found = self._found or member.origin == "reflection"
         self.told.append(attrs.evolve(told, seen=[]))
         self._dry = 0 if told.texts else self._dry + bool(told.dry)
         if told.cap:
             self.ended = self.ended or f"budget: {told.cap}"
-        elif pool.members and knobs.skip_perfect_score and pool.perfect(pool.best, self.val, self.bar):
+        elif knobs.skip_perfect_score and pool.perfect(pool.best, self.val, self.bar):
             self.ended = self.ended or "perfect score"
         elif self._dry >= knobs.patience:
             self.ended = self.ended or f"no text of use from {self._dry} reflections in a row: {told.dry:.300}"
@@ -183,7 +176,7 @@ class Search:
 
     async def finish(self) -> None:
         """Validate the best wholly where a race left rows to its parent, until the best is one that was."""
-        while self.pool.members and (member := self.pool.members[self.pool.best]).inherited:
+        while (member := self.pool.members[self.pool.best]).inherited:
             told = Told(job=Job(iteration=self._begun))
             found = await self._evaluate(told, "finish", [(member.candidate, member.index, self.val)])
             self.take(told)
@@ -194,15 +187,23 @@ class Search:
     # --- one iteration: on what its job says, and nothing else ----------------------------------------------------
 
     async def run(self, job: Job) -> Told:
-        """Run parents, reflect, run children, and validate those that did better; or try a merge."""
+        """Run parents, reflect, run children, validate those that did better; or try a merge, or run the start."""
         told = Told(job=job)
-        if job.merge is not None:
-            accepted = await self._try_merge(told, job.merge)
+        if job.start is not None:
+            await self._run_start(told, job.start)
+        elif job.merge is not None:
+            await self._validate(told, await self._try_merge(told, job.merge))
         else:
             children = await self._reflect(told, await self._run_parents(told))
-            accepted = await self._run_children(told, children)
-        await self._validate(told, accepted)
+            await self._validate(told, await self._run_children(told, children))
         return told
+
+    async def _run_start(self, told: Told, start: Member) -> None:
+        """Run the start on all validation rows, once."""
+        requests = [(start.candidate, start.index, self.val)]
+        for evaluation in await self._evaluate(told, "start", requests, traces=not self.problem.val):
+            self.pool.check_objectives(evaluation)
+            told.members.append(attrs.evolve(start, evaluation=evaluation))
 
     async def _run_parents(self, told: Told) -> list[tuple[Work, CandidateEval]]:
         """Run each parent on its minibatch with traces, or take that from the store; leave out perfect ones."""

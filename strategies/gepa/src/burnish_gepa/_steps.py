@@ -29,6 +29,8 @@ class Job:
     """What one iteration does, decided on what was told when it began."""
 
     iteration: int
+    start: Member | None = None
+    """The start, where it is to be validated."""
     works: tuple[Work, ...] = ()
     merge: Merge | None = None
     parents: tuple[Member, ...] = ()
