@@ -63,9 +63,8 @@ async def tuned(strategy: Any, *, budget: int | None, seed: int, meter: cue_kind
         strategy=strategy,
         budget=burnish.Budget(max_metric_calls=budget) if budget else burnish.Budget.unlimited(),
         models={"task": model, "proposer": model},
-        concurrency=cue_kinds.SLOTS,
         seed=seed,
-        **more,
+        **{"concurrency": cue_kinds.SLOTS, **more},
     )
 
 
