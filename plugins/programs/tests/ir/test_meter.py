@@ -108,8 +108,10 @@ def test_the_error_is_not_the_searchs() -> None:
 
 
 @pytest.mark.parametrize("cap", ["max_lm_calls", "max_tokens", "deadline"])
-@pytest.mark.parametrize("wrong", [-1, True, "3", float("nan")])
+@pytest.mark.parametrize("wrong", [-1, True, "3", float("nan"), -1.5])
 def test_a_cap_is_a_number(cap: str, wrong: object) -> None:
     """What is no number of at least 0 is refused by name."""
-    with pytest.raises(UsageError, match=f"Budget.{cap} is a number that is not negative"):
+    with pytest.raises(UsageError, match=f"Budget.{cap} is a (whole )?number that is not negative"):
         Budget(**{cap: wrong})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"Budget\.max_tokens is a whole number"):
+        Budget(max_tokens=1.5)  # type: ignore[arg-type]

@@ -18,6 +18,11 @@ def _cap(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
         raise UsageError(f"Budget.{field.name} is a number that is not negative, or None; not {value!r:.80}")
 
 
+def _count(_: Any, field: attrs.Attribute[Any], value: Any) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise UsageError(f"Budget.{field.name} is a whole number that is not negative, or None; not {value!r:.80}")
+
+
 @attrs.frozen(kw_only=True)
 class Budget:
     """Caps on one run of a program; None is no cap. All runs that get one budget get it each, but for the deadline.
@@ -26,9 +31,9 @@ class Budget:
     itself is not counted, nor is what the model's own retries send again.
     """
 
-    max_lm_calls: int | None = attrs.field(default=None, validator=_cap)
+    max_lm_calls: int | None = attrs.field(default=None, validator=_count)
     """Never passed, not even by calls that run at once."""
-    max_tokens: int | None = attrs.field(default=None, validator=_cap)
+    max_tokens: int | None = attrs.field(default=None, validator=_count)
     """Once so many were used no call starts; the one that reaches it may pass it."""
     deadline: float | None = attrs.field(default=None, validator=_cap)
     """On trio's clock (`trio.current_time() + 30`): from then on no call starts. It ends none that is in flight."""
