@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from burnish_programs import ir
 from burnish_programs.ir._build import WIRE
-from burnish_programs.ir._nodes import KINDS
+from burnish_programs.ir._nodes import DEEPEST, KINDS
 from burnish_programs.ir._steps import STEPS
 from burnish_programs.ir._validate import CHECKS
 
@@ -147,6 +147,58 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ir.load(path)
     with pytest.raises(ValueError, match="cannot be read"):
         ir.load(tmp_path / "none.toml")
+
+
+LEAF = '{"kind": "predict", "name": "p", "signature": "q -> a", "inputs": {"q": "$.q"}, "temperature": %s}'
+WAIT = '{"kind": "retry", "child": {"kind": "predict", "name": "p", "signature": "q -> a"}, "backoff_ms": %s}'
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-1" + "0" * 400])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"format": %s}', "format"),
+        ('{"signature": "q -> a", "nodes": [' + LEAF + '], "out": {}}', "nodes[0].temperature"),
+        ('{"signature": "q -> a", "nodes": [' + WAIT + '], "out": {}}', "nodes[0].backoff_ms"),
+        ('{"signature": %s, "nodes": [], "out": {}}', "signature"),
+    ],
+)
+def test_numbers_that_are_too_large_are_named(text: str, place: str, number: str, tmp_path: Path) -> None:
+    """No number of a file makes another error: more digits than Python reads are refused as a whole."""
+    path = tmp_path / "p.json"
+    path.write_text(text % number)
+    with pytest.raises(ir.ProgramError) as caught:
+        ir.load(path)
+    assert f"{path}: {place if len(number) < 1000 else 'JSON'}" == caught.value.place
+    (tmp_path / "p.toml").write_text(f"format = {number}\n")
+    with pytest.raises(ir.ProgramError, match=r"p\.toml: "):
+        ir.load(tmp_path / "p.toml")
+
+
+def nested(levels: int, lit: Any = None) -> ir.Program:
+    """Give a program of sequences inside of each other."""
+    node: ir.Node = ir.Predict("p", "q -> a", {"q": "$.q" if lit is None else ir.Lit(lit)})
+    last = "p.a"
+    for number in range(levels):
+        node, last = ir.Seq([node], {"a": last}, name=f"s{number}"), f"s{number}.a"
+    return ir.program("q -> a", node, out={"a": last})
+
+
+def test_depth_is_bounded(tmp_path: Path) -> None:
+    """What can be made can be written and read; deeper nodes are refused with their place, deeper values when saved."""
+    deep = nested(DEEPEST - 1)
+    for suffix in (".toml", ".json"):
+        ir.save(deep, tmp_path / f"p{suffix}")
+        assert deep == ir.load(tmp_path / f"p{suffix}")
+    for levels in (DEEPEST, 2000):
+        with pytest.raises(ir.ProgramError, match=f"nested more than {DEEPEST} levels deep") as caught:
+            nested(levels)
+        assert caught.value.place.startswith("nodes[0].body[0].")
+    value: Any = 1
+    for _ in range(400):
+        value = [value]
+    with contextlib.suppress(ir.ProgramError):
+        ir.save(nested(0, value), tmp_path / "p.toml")
 
 
 def put(form: Any, place: str, value: Any) -> Any:

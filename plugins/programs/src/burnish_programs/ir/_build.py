@@ -55,14 +55,15 @@ def program(
     are those that nodes name, unless said. Raises `ProgramError`, which names the place.
     """
     made = signature(sig)
+    found = [node for _, node in walk(Seq(nodes))]  # and none too deep for what follows
     body, given = _sequence(nodes, {field.name: Input(field.name) for field in made.inputs})
     if out is None:
         out = {field.name: given[field.name] for field in made.outputs if field.name in given}
     root = Seq(body, out)
     if models is None:
-        models = _named(node.model for _, node in walk(root) if isinstance(node, Predict))
+        models = _named(node.model for node in found if isinstance(node, Predict))
     if caps is None:
-        caps = _named(cap for _, node in walk(root) if isinstance(node, Hole) for cap in node.caps)
+        caps = _named(cap for node in found if isinstance(node, Hole) for cap in node.caps)
     return Program(name=name, sig=made, root=root, models=models, caps=caps)
 
 

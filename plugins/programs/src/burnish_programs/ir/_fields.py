@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,6 +18,8 @@ from burnish_programs.ir._values import Code, DemoRow
 
 P = ParamSpec("P")
 T = TypeVar("T")
+LARGEST = 2**53
+"""Of whole numbers: a float holds each up to here, and no count comes near it."""
 
 
 @attrs.frozen
@@ -64,6 +67,8 @@ def whole(value: Json, place: str) -> int:
     """Take a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ProgramError(place, f"a whole number is wanted, not {_shown(value)}")
+    if abs(value) > LARGEST:
+        raise ProgramError(place, f"a whole number up to {LARGEST} is wanted")
     return value
 
 
@@ -71,6 +76,8 @@ def number(value: Json, place: str) -> float:
     """Take a number, as a float."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise ProgramError(place, f"a number is wanted, not {_shown(value)}")
+    if not abs(value) <= sys.float_info.max:  # infinite and NaN ones too
+        raise ProgramError(place, "a finite number is wanted, no larger than a float can be")
     return float(value)
 
 
@@ -88,7 +95,7 @@ def data(form: JsonMap, key: str, place: str) -> Json:
     written = text(form[f"{key}_json"], f"{place}.{key}_json")
     try:
         value: Json = json.loads(written)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProgramError(f"{place}.{key}_json", f"not JSON: {error}") from None
     return value
 
@@ -196,7 +203,10 @@ def made(place: str, make: Callable[P, T], *args: P.args, **options: P.kwargs) -
 
 
 def _shown(value: Json) -> str:
-    return "null" if value is None else json.dumps(value)[:60]
+    try:
+        return json.dumps(value)[:60]
+    except (ValueError, TypeError, RecursionError):  # thousands of digits or levels
+        return type(value).__name__
 
 
 def same(value: Any) -> Json:

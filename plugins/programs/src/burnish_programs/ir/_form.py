@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -120,10 +121,16 @@ def write_program(program: Program) -> JsonMap:
 
 def read_program(value: Json) -> Program:
     """Read a program and check it. Raises `ProgramError`."""
-    try:
+    with _bounded("nodes"):
         return _read_program(value)
+
+
+@contextmanager
+def _bounded(place: str) -> Iterator[None]:
+    try:
+        yield
     except RecursionError:
-        raise ProgramError("nodes", DEEP) from None
+        raise ProgramError(place, DEEP) from None
 
 
 def _read_program(value: Json) -> Program:
@@ -159,16 +166,18 @@ def _check_format(form: JsonMap) -> None:
 
 
 def to_toml(program: Program) -> str:
-    """Write a program as TOML."""
-    return dumps(write_program(program))
+    """Write a program as TOML. Raises `UsageError` for null, and for values that are nested too deeply."""
+    with _bounded("TOML"):
+        return dumps(write_program(program))
 
 
 def from_toml(written: str) -> Program:
     """Read a program that was written as TOML."""
     try:
-        form = tomllib.loads(written)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ProgramError("TOML", DEEP if isinstance(error, RecursionError) else str(error)) from None
+        with _bounded("TOML"):
+            form = tomllib.loads(written)
+    except ValueError as error:  # an integer of thousands of digits, too
+        raise _unread("TOML", error) from None
     return read_program(form)
 
 
@@ -189,16 +198,25 @@ def load(path: str | Path) -> Program:
 def save(program: Program, path: str | Path) -> None:
     """Write a program to a `.toml` or `.json` file, in place of what is there."""
     path = Path(path)
-    form = write_program(program)
-    path.write_text(dumps(form) if path.suffix == ".toml" else json.dumps(form, indent=2) + "\n", "utf-8")
+    path.write_text(to_toml(program) if path.suffix == ".toml" else _to_json_text(program), "utf-8")
+
+
+def _to_json_text(program: Program) -> str:
+    with _bounded("JSON"):
+        return json.dumps(write_program(program), indent=2) + "\n"
 
 
 def _loads(written: str) -> Json:
     try:
-        value: Json = json.loads(written, object_pairs_hook=_once)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ProgramError("JSON", DEEP if isinstance(error, RecursionError) else str(error)) from None
+        with _bounded("JSON"):
+            value: Json = json.loads(written, object_pairs_hook=_once)
+    except ValueError as error:
+        raise _unread("JSON", error) from None
     return value
+
+
+def _unread(place: str, error: ValueError) -> ProgramError:
+    return error if isinstance(error, ProgramError) else ProgramError(place, str(error))
 
 
 def _once(pairs: list[tuple[str, Json]]) -> JsonMap:

@@ -21,9 +21,12 @@ import burnish
 from burnish.abc import Json
 from burnish.errors import UsageError
 from burnish_programs._signature import Signature
+from burnish_programs.ir._errors import ProgramError
 from burnish_programs.ir._values import NONE, Code, DemoRow, demo_rows, json_field, typed
 
 N = TypeVar("N", bound="Node")
+DEEPEST = 50
+"""Levels of nodes inside nodes: what reads, checks, writes and runs them is recursive."""
 SignatureDef: TypeAlias = Signature
 """What a leaf takes and gives: the native signature, instruction aside."""
 
@@ -89,7 +92,10 @@ def _nodes(value: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def _number(value: Any) -> Any:
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    try:
+        return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    except OverflowError:
+        raise UsageError("a number is larger than a float can be") from None
 
 
 def _arms(value: Mapping[str, Node]) -> Mapping[str, Node]:
@@ -290,11 +296,16 @@ class Refine(Node):
         yield "judge", self.judge
 
 
-def walk(node: Node, place: str = "") -> Iterator[tuple[str, Node]]:
-    """Give a node and all below it, each with its place, parents first and in declared order."""
+def walk(node: Node, place: str = "", level: int = 0) -> Iterator[tuple[str, Node]]:
+    """Give a node and all below it, each with its place, parents first and in declared order.
+
+    Raises `ProgramError` for what stands deeper than `DEEPEST`.
+    """
+    if level > DEEPEST:
+        raise ProgramError(place.replace("body", "nodes", 1), f"nested more than {DEEPEST} levels deep")
     yield place, node
     for below, child in node.children() if isinstance(node, Node) else ():
-        yield from walk(child, f"{place}.{below}" if place else below)
+        yield from walk(child, f"{place}.{below}" if place else below, level + 1)
 
 
 KINDS: Mapping[str, type[Node]] = {

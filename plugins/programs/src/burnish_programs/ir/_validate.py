@@ -37,6 +37,10 @@ from burnish_programs.ir._values import DemoRow
 if TYPE_CHECKING:
     from burnish_programs.ir._program import Program
 
+DAY = 24 * 60 * 60 * 1000
+"""Milliseconds that one wait may take."""
+
+
 def validate(program: Program) -> None:
     """Refuse a program that could not run. Raises `ProgramError` and `DemoFieldError`."""
     if program.root.name is not None:
@@ -174,8 +178,8 @@ def _interface(given: Given, place: str) -> Fields:
 
 def _retry(node: Retry, place: str, scope: Scope) -> Given:
     _at_least_one(node.max_attempts, f"{place}.max_attempts")
-    if node.backoff_ms < 0:
-        raise ProgramError(f"{place}.backoff_ms", f"not negative, not {node.backoff_ms}")
+    if not 0 <= node.backoff_ms <= DAY:
+        raise ProgramError(f"{place}.backoff_ms", f"from 0 to {DAY} (a day)")
     return check(node.child, f"{place}.child", scope)
 
 
