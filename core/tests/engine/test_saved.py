@@ -200,3 +200,11 @@ def test_a_saved_candidate_reads_as_text() -> None:
     saved = b.Saved(candidate=told("answer", "Be brief."), scores={"validation": 0.5, "baseline": None})
     assert "validation 0.500\n\n[answer]\nBe brief." == str(saved)
     assert "[answer]\nBe brief." == str(b.Saved(candidate=told("answer", "Be brief.")))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, f'{{"format": {"9" * 5000}}}'])
+def test_depth_and_digits_are_no_saved_candidate(text: str, tmp_path: Path) -> None:
+    """A file that JSON's own reader gives up on is named, like any other damaged one."""
+    (tmp_path / "best.json").write_text(text)
+    with pytest.raises(errors.StoreError, match=r"best\.json is no JSON"):
+        b.load(tmp_path / "best.json")

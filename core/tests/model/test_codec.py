@@ -237,3 +237,11 @@ def test_no_damage_raises_anything_else(data: st.DataObject) -> None:
     for damaged in (text, text[: data.draw(st.integers(0, len(text)))]):
         with contextlib.suppress(StoreError):
             loads(damaged, EVENT)
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, "9" * 5000, "1" + "0" * 400, "[" * 400 + "]" * 400])
+def test_depth_and_digits_are_damage(value: str) -> None:
+    """Whatever stands where a text, a type or a number belongs, an event that cannot be read is a `StoreError`."""
+    for text in (value, f'{{"type": {value}}}', f'{{"type": "Warned", "kind": "k", "message": {value}}}'):
+        with pytest.raises(StoreError, match="event cannot be read"):
+            loads(text, events.Event)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from burnish._model.evals import Eval
 from burnish._model.lm import Message, Usage
 from burnish._model.trace import Exchange, Span, ToolRun, Trace, TraceMeta, TraceOutcome, public_identity, request_hash
 from burnish._model.trace_text import TEXT_LIMIT, TOOL_LIMIT, dumps, loads, loads_all
-from burnish.errors import StoreError
+from burnish.errors import StoreError, UsageError
 
 MODEL = {"provider": "test", "model": "m"}
 HEAD = (Message("system", "Draft."), Message("user", "q: 0"), Message("assistant", "draft: zero"))
@@ -115,6 +115,19 @@ def test_secrets_are_hidden_wherever_they_stand() -> None:
     assert dumps(trace()) == dumps(trace(), hide=["sk-123456"])
 
 
+@pytest.mark.parametrize("hide", [[3], [None], "sk-1"])
+def test_secrets_are_texts(hide: Any) -> None:
+    """What is no list of texts is refused, without the value."""
+    with pytest.raises(UsageError, match="`hide`"):
+        dumps(trace(), hide=hide)
+
+
+def test_bytes_of_another_encoding_are_refused() -> None:
+    """As damage is."""
+    with pytest.raises(StoreError, match="not UTF-8: byte 1 cannot be read"):
+        loads_all(b"a\xff")
+
+
 def test_models_are_shown_without_credentials() -> None:
     """E75: no text under a secret's name, however deep; URLs end after the port; other settings stay."""
     identity: dict[str, Json] = {
@@ -170,6 +183,9 @@ def test_what_a_later_version_adds_is_passed_over() -> None:
         lambda text: text.split("\n", 1)[1],
         lambda text: f"5\n{text}",
         lambda text: text.replace('"h":{', '"h":{"version":1,"x":').replace('"x":', '"x":{', 1),
+        lambda text: "[" * 100_000,
+        lambda text: text.replace('"seq":0', '"seq":' + "9" * 5000),
+        lambda text: text.replace('"component":0', '"component":1' + "0" * 400),
     ],
 )
 def test_damage_is_named_by_line(spoil: Any) -> None:

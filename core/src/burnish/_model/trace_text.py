@@ -19,7 +19,7 @@ from burnish._model import codec
 from burnish._model.canonical import Json, fingerprint
 from burnish._model.lm import Message
 from burnish._model.trace import TRACE_VERSION, Span, Trace, TraceMeta, TraceOutcome
-from burnish.errors import StoreError
+from burnish.errors import StoreError, UsageError
 
 TEXT_LIMIT = 64 << 10
 """Bytes of UTF-8 that a text may have."""
@@ -63,10 +63,21 @@ def dumps(traces: Trace | Iterable[Trace], *, hide: Iterable[str] = ()) -> str:
     """Write one or more traces as lines of JSON.
 
     `hide` are secrets (API keys that a prompt or a reply may repeat): each becomes `[redacted]` wherever it stands. A
-    span that lost some of its texts by that or by their length has `complete` false, and is not replayed.
+    span that lost some of its texts by that or by their length has `complete` false, and is not replayed. Raises
+    `UsageError` for a secret that is no text.
     """
-    secrets = tuple(hide)
+    secrets = _secrets(hide)
     return "".join(f"{codec.json_line(line)}\n" for t in _listed(traces) for line in lines(t, secrets))
+
+
+def _secrets(hide: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(hide, str):
+        raise UsageError("`hide` is a list of secrets; write one alone as `hide=[secret]`")
+    secrets = tuple(hide)
+    for secret in secrets:
+        if not isinstance(secret, str):  # without its value: it is a secret
+            raise UsageError(f"each secret in `hide` is a text, not of the type {type(secret).__name__}")
+    return secrets
 
 
 def _listed(traces: Trace | Iterable[Trace]) -> Iterable[Trace]:
@@ -122,11 +133,15 @@ def loads_all(text: str | bytes) -> list[Trace]:
     Raises `StoreError`, with the line's number, for what is damaged or of a newer version.
     """
     found: list[_Reading] = []
-    for number, line in enumerate((text.decode() if isinstance(text, bytes) else text).split("\n"), 1):
+    try:
+        written = text.decode() if isinstance(text, bytes) else text
+    except UnicodeDecodeError as error:
+        raise StoreError(f"the text is not UTF-8: byte {error.start} cannot be read") from None
+    for number, line in enumerate(written.split("\n"), 1):
         if line.strip():
             try:
                 _take(json.loads(line), found)
-            except (ValueError, TypeError, LookupError, AttributeError, StoreError) as error:
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError, StoreError) as error:
                 raise StoreError(f"line {number} is no line of a trace that can be read: {error}") from error
     return [reading.trace() for reading in found]
 
