@@ -260,6 +260,8 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     cases = {
         None: "is not there",
         '{"format": ': "cannot be read",
+        "[" * 100_000: "cannot be read",
+        f'{{"version": {"9" * 5000}}}': "cannot be read",
         '{"format": "other"}': "is no burnish.result file",
         json.dumps({**form, "version": 2}): "has version 2, this burnish reads 1",
         json.dumps({**form, "rows": {}}): "is damaged",

@@ -293,7 +293,7 @@ def read_result(path: Path) -> ResultFile:
         form = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StoreError(f"{path} is not there: the run has not come to its end", path=str(path)) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {error}", path=str(path)) from None
     if not isinstance(form, dict) or form.get("format") != FORMAT:
         raise StoreError(f"{path} is no {FORMAT} file", path=str(path))

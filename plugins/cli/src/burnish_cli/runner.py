@@ -313,7 +313,7 @@ def earlier_looks(digests: Sequence[str], run_dir: Path) -> int:
     """Count the runs beside this one whose result tells of some of these test rows."""
     looks = 0
     for path in run_dir.parent.glob(f"*/{RESULT_FILE}"):
-        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
             form = json.loads(path.read_text(encoding="utf-8"))
             looks += path.parent != run_dir and not set(digests).isdisjoint(form["test"]["digests"].split())
     return looks
