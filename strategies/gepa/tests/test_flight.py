@@ -13,7 +13,8 @@ import trio
 import burnish as b
 from burnish import abc
 from burnish.events import Asked, read_events
-from burnish_gepa import GEPA, GEPAReport
+from burnish_gepa import GEPA, GEPAReport, Pool
+from burnish_gepa._report_of import report_of
 
 from ._kinds import TRAIN, VAL, Run, answer, improve, metric, program, rows
 
@@ -64,6 +65,16 @@ def test_what_ends_first_changes_nothing(knobs: dict[str, Any], cap: str | None)
     assert (second.spend.requests if cap == "max_requests" else second.spend.metric_calls) <= (70 if cap else 120)
 
 
+@pytest.mark.parametrize("valset", [VAL, None], ids=["validation", "train alone"])
+def test_validations_keep_no_traces(valset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gepa keeps the traces of full evaluations: here what lives as long as the search has none."""
+    pools: list[Pool] = []
+    monkeypatch.setattr("burnish_gepa._search.report_of", lambda search: pools.append(search.pool) or report_of(search))
+    Run(valset=valset)
+    rollouts = [rollout for member in pools[0].members.values() for rollout in member.evaluation.rollouts]
+    assert (32, {None}) == (len(rollouts), {rollout.trace for rollout in rollouts})
+
+
 def test_parallel_proposals_run_at_once() -> None:
     """gepa takes as long for four proposals as for four one after the other: here parents, reflections and children of
     all tasks are in flight together."""
@@ -91,6 +102,7 @@ def test_parallel_proposals_run_at_once() -> None:
     assert (True, True) == (peaks["task"] >= 12, peaks["proposer"] >= 3)
 
 
+@pytest.mark.slow
 def test_racing_costs_less_and_its_winner_was_validated() -> None:
     """A child is not run where that decides nothing; the best is run on every row before it is reported."""
     wide = {"valset": rows(50, 10), "trainset": TRAIN}

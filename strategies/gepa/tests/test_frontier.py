@@ -42,6 +42,7 @@ def test_it_is_that_of_gepa(seed: int) -> None:
     assert [max(column) for column in zip(*rows, strict=True)] == [frontier.best(key) for key in range(12)]
 
 
+@pytest.mark.slow
 def test_its_cost_does_not_grow_with_the_candidates() -> None:
     """500 candidates on 500 rows (gepa: 401 ms an iteration): taking one in and drawing a parent takes little."""
     rng = random.Random(1)
@@ -61,7 +62,7 @@ def test_its_cost_does_not_grow_with_the_candidates() -> None:
 
 def pool(rows: Sequence[Sequence[float]], kind: FrontierType = "instance", objectives: bool = False) -> Pool:
     """Make a pool of members with these scores on the validation rows."""
-    made = Pool(range(len(rows[0])), kind, b.Candidate().set_instruction("answer", "0"), 0)
+    made = Pool(range(len(rows[0])), kind, b.Candidate().set_instruction("answer", "0"), 0, (1.0, True))
     for number, row in enumerate(rows):
         evals = [Eval(score, "f", {"speed": 1 - score, "tone": score / 2} if objectives else {}) for score in row]
         outcomes = tuple(RolloutOutcome(column, found) for column, found in enumerate(evals))

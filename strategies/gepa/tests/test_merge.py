@@ -24,7 +24,7 @@ def say(**texts: str) -> Candidate:
 
 def family(*members: tuple[Candidate, Sequence[int], Sequence[float | None]]) -> Pool:
     """Make a pool of candidates with their parents and scores."""
-    pool = Pool(range(len(members[0][2])), "instance", members[0][0], 0)
+    pool = Pool(range(len(members[0][2])), "instance", members[0][0], 0, (1.0, True))
     for number, (candidate, parents, scores) in enumerate(members):
         rollouts = tuple(
             RolloutOutcome(c, None if score is None else Eval(score, "f")) for c, score in enumerate(scores)

@@ -130,6 +130,21 @@ def test_perfect_minibatches_are_worked_on_where_asked() -> None:
     assert run.result.candidate.is_empty
 
 
+def test_scores_of_any_size() -> None:
+    """Scores up to 100 are not perfect from 1 on: where nobody names a maximum, none is, and the report says so."""
+
+    @b.inline
+    def hundred(example: Any, prediction: Any, trace: Any = None) -> b.Eval:
+        found = metric(example, prediction)
+        return b.Eval(100 * found.score + 5, found.feedback)
+
+    run = Run(GEPA(max_metric_calls=60), metric=hundred)
+    assert (105.0, True) == (run.report.best_score, run.report.stop_reason != "perfect score")
+    assert any("say perfect_score" in note for note in run.report.notes)
+    run = Run(GEPA(max_metric_calls=60, perfect_score=105), metric=hundred)
+    assert (105.0, "perfect score") == (run.report.best_score, run.report.stop_reason)
+
+
 def test_no_rollout_is_paid_twice() -> None:
     """gepa repeats up to 45 % of a stalled run's evaluations: here each candidate runs once on a row, whatever for."""
     run = Run(GEPA(max_metric_calls=70), proposer=lambda request: f"new_text: of no use {hash_of(request)}")

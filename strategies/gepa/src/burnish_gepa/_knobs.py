@@ -173,10 +173,10 @@ class Knobs:
         if len(given) > 1:
             raise UsageError(f"GEPA: {' and '.join(given)} are bounds of the same thing; give one of them")
 
-    def bar(self, problem: Problem) -> float:
-        """Give the score that is perfect."""
-        maximum = problem.metric.maximum
-        return self.perfect_score if self.perfect_score is not None else 1.0 if maximum is None else maximum
+    def bar(self, problem: Problem) -> tuple[float, bool]:
+        """Give the score that is perfect, and whether somebody said so."""
+        said = problem.metric.maximum if self.perfect_score is None else self.perfect_score
+        return (1.0, False) if said is None else (said, True)
 
     def bound(self, problem: Problem, room: int | None) -> tuple[int, str]:
         """Give the rollouts that the search may ask for, and the knob that says so; `room` is the run's."""

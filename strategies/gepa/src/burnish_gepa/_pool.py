@@ -45,10 +45,14 @@ class Pool:
         kind: what candidates may be best at.
         start: the candidate that the search starts from.
         index: its number in the engine.
+        bar: the score that is perfect, and whether that is sure: else it is none once a score passes it.
     """
 
-    def __init__(self, val: Sequence[int], kind: FrontierType, start: Candidate, index: int) -> None:
+    def __init__(
+        self, val: Sequence[int], kind: FrontierType, start: Candidate, index: int, bar: tuple[float, bool]
+    ) -> None:
         self.val, self.kind = tuple(val), kind
+        self.bar, self._sure = bar
         nothing = CandidateEval(candidate=index)
         self.members = {0: Member(number=0, index=index, candidate=start, origin="start", evaluation=nothing)}
         self.means = {0: -math.inf}
@@ -69,6 +73,8 @@ class Pool:
         for rollout in evaluation.rollouts:
             if rollout.eval is not None or rollout.example not in scores:
                 scores[rollout.example] = rollout.eval
+            if rollout.eval is not None and rollout.eval.score > self.bar and not self._sure:
+                self.bar = math.inf
 
     @property
     def asked(self) -> int:
@@ -89,17 +95,17 @@ class Pool:
         scores = self._scores.get(candidate.stable_hash, {})
         return sum(scores.get(column) is None for column in columns)
 
-    def perfect(self, number: int, columns: Sequence[int], bar: float) -> bool:
-        """Whether a member is known to score `bar` on each of some rows."""
+    def perfect(self, number: int, columns: Sequence[int]) -> bool:
+        """Whether a member is known to be perfect on each of some rows."""
         evals = [self.eval(number, column) for column in columns]
-        return all(found is not None and found.score >= bar for found in evals)
+        return all(found is not None and found.score >= self.bar for found in evals)
 
     # --- members --------------------------------------------------------------------------------------------------
 
     def add(self, member: Member) -> None:
         """Take in a new member, or the start, with its validation."""
-        number, evaluation = member.number, member.evaluation
-        self.members[number] = member
+        number, evaluation = member.number, without_traces(member.evaluation)
+        self.members[number] = attrs.evolve(member, evaluation=evaluation)
         mean = evaluation.mean()
         self.means[number] = -math.inf if mean is None else mean
         for key, score in self._keys(evaluation):
@@ -117,10 +123,10 @@ class Pool:
         best = toolkit.best_of(member.evaluation for member in self.members.values())
         self.best = next(n for n, member in self.members.items() if member.evaluation is best)
 
-    def leaders(self, least: float) -> dict[int, float]:
-        """Give the best score of each validation row; where nobody is scored, something less than `least`."""
+    def leaders(self) -> dict[int, float]:
+        """Give the best score of each validation row; minus infinity where nobody is scored."""
         best = {column: self.frontier.best(column) for column in self.val}
-        return {column: least - 1 if score is None else score for column, score in best.items()}
+        return {column: -math.inf if score is None else score for column, score in best.items()}
 
     def _keys(self, evaluation: CandidateEval) -> Iterator[tuple[Hashable, float]]:
         objectives: dict[str, list[float]] = {}
@@ -158,6 +164,13 @@ class Pool:
                 found[parent] = None
                 queue.extend(self.members[parent].parents)
         return found
+
+
+def without_traces(evaluation: CandidateEval) -> CandidateEval:
+    """Give an evaluation without its traces: members live as long as the search."""
+    if all(rollout.trace is None for rollout in evaluation.rollouts):
+        return evaluation
+    return attrs.evolve(evaluation, rollouts=tuple(attrs.evolve(r, trace=None) for r in evaluation.rollouts))
 
 
 def text_of(problem: Problem, candidate: Candidate, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from random import Random
 
@@ -30,7 +31,7 @@ class _Runner:
 
 
 async def race(
-    evaluate: Evaluate, told: Told, children: Sequence[Child], leaders: Mapping[int, float], bar: float, rng: Random
+    evaluate: Evaluate, told: Told, children: Sequence[Child], leaders: Mapping[int, float], rng: Random
 ) -> None:
     """Validate children part by part, all that are still in the race at once.
 
@@ -38,6 +39,7 @@ async def race(
     is taken in; the rest of its rows are its parent's until the search ends, unless it was perfect on a whole part, and
     may be so on more. One that has beaten nobody is out where it cannot any more.
     """
+    bar = told.job.bar
     running = [_Runner(child, _better(child.parents)) for child in children]
     parts = list(_parts(leaders, bar, rng))
     for number, part in enumerate(parts):
@@ -72,7 +74,7 @@ def _decided(
     won = any(score > leaders[column] for column, score in scores.items())
     before = {column: r.eval.score for column, r in runner.parent.items() if r.eval is not None}
     lost = any(score < before.get(column, score) for column, score in scores.items())
-    perfect = all(scores.get(column, bar - 1) >= bar for column in part)
+    perfect = all(scores.get(column, -math.inf) >= bar for column in part)
     if not scores and not left:
         told.end(runner.child, "unscored")
     elif not left or (won and not lost and not perfect):

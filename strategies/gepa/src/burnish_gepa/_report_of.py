@@ -79,6 +79,8 @@ def _notes(search: Search) -> Iterator[str]:
         yield "no rollout of the start could be scored, so that nothing can be compared with it"
     if not search.problem.val:
         yield "there are no validation rows: candidates are chosen on the rows that they learn from"
+    if search.pool.bar == math.inf:
+        yield "scores pass 1.0 and the metric names no maximum, so none counts as perfect: say perfect_score"
     rejected, cut = [text for told in search.told for text in told.rejected], sum(told.cut for told in search.told)
     if rejected:
         yield f"{len(rejected)} replies of the reflection were not taken, the last because {rejected[-1].reason:.300}"

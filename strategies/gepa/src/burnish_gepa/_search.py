@@ -64,8 +64,8 @@ class Search:
         self.engine, self.problem, self.knobs = engine, problem, knobs
         self.before = engine.spend
         self.val = problem.val or problem.train
-        self.bar = knobs.bar(problem)
-        self.pool = Pool(self.val, knobs.frontier_type, problem.start, engine.register(problem.start))
+        start = engine.register(problem.start)
+        self.pool = Pool(self.val, knobs.frontier_type, problem.start, start, knobs.bar(problem))
         self.ended = ""
         self.told: list[Told] = []
         self.flying = [Job(iteration=-1, start=self.pool.members[0], allowance=len(self.val))]
@@ -103,7 +103,7 @@ class Search:
         self._dry = 0 if told.texts else self._dry + bool(told.dry)
         if told.cap:
             self.ended = self.ended or f"budget: {told.cap}"
-        elif knobs.skip_perfect_score and pool.perfect(pool.best, self.val, self.bar):
+        elif knobs.skip_perfect_score and pool.perfect(pool.best, self.val):
             self.ended = self.ended or "perfect score"
         elif self._dry >= knobs.patience:
             self.ended = self.ended or f"no text of use from {self._dry} reflections in a row: {told.dry:.300}"
@@ -160,7 +160,7 @@ class Search:
         for _ in range(10 + 10 * len(self.problem.train)):
             works = []
             for number, columns in knobs.sampling.sample(draw, self._batches.draw):
-                if knobs.skip_perfect_score and pool.perfect(number, columns, self.bar):
+                if knobs.skip_perfect_score and pool.perfect(number, columns):
                     self.passed_over += 1
                     continue
                 works.append(Work(parent=pool.members[number], columns=columns, turn=self._turns[number]))
@@ -171,8 +171,8 @@ class Search:
         return []
 
     def _job(self, **facts: Any) -> Job:
-        leaders = self.pool.leaders(self.bar) if self.knobs.racing else None
-        return Job(iteration=self._begun, known=dict(self.pool.known), race=leaders, **facts)
+        leaders = self.pool.leaders() if self.knobs.racing else None
+        return Job(iteration=self._begun, known=dict(self.pool.known), bar=self.pool.bar, race=leaders, **facts)
 
     async def finish(self) -> None:
         """Validate the best wholly where a race left rows to its parent, until the best is one that was."""
@@ -213,7 +213,7 @@ class Search:
             scores = [score for score in seen.scores() if score is not None]
             if not scores:
                 told.line(work, "unscored")
-            elif self.knobs.skip_perfect_score and seen.coverage == 1.0 and min(scores) >= self.bar:
+            elif self.knobs.skip_perfect_score and seen.coverage == 1.0 and min(scores) >= told.job.bar:
                 told.line(work, "perfect", seen)
             else:
                 worked.append((work, seen))
@@ -274,7 +274,7 @@ class Search:
     async def _validate(self, told: Told, children: Sequence[Child]) -> None:
         """Run the accepted children on all validation rows, in one fan-out; or as far as their race goes."""
         if told.job.race is not None:
-            await race(self._evaluate, told, children, told.job.race, self.bar, self.problem.rng("gepa/race"))
+            await race(self._evaluate, told, children, told.job.race, self.problem.rng("gepa/race"))
             return
         requests = [(child.candidate, child.index, self.val) for child in children]
         found = await self._evaluate(told, "validate", requests, traces=not self.problem.val)

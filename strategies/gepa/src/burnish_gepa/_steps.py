@@ -41,6 +41,8 @@ class Job:
     """Children that it may validate within that."""
     known: Mapping[int, None] = attrs.field(factory=dict, repr=False)
     """Content hashes of the candidates that were evaluated before."""
+    bar: float = math.inf
+    """The score that is perfect."""
     race: Mapping[int, float] | None = attrs.field(default=None, repr=False)
     """Where children race: the best score of each validation row."""
 
