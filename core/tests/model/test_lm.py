@@ -36,6 +36,7 @@ def test_a_price_becomes_a_decimal(given: Any, cost: str | None) -> None:
         {"cost": -0.01},
         {"cost": float("nan")},
         {"cost": "inf"},
+        {"cost": "1E+999999"},
         {"cost": Decimal("sNaN")},
         {"cost": True},
         {"cost": "3 dollars"},

@@ -16,7 +16,7 @@ from burnish.errors import ModelAnswerError, UsageError
 Role = Literal["system", "user", "assistant"]
 
 DEAREST = 10**9
-"""Dollars per million tokens; with more, sums of many calls would not be exact."""
+"""Dollars that a call or a million tokens may cost; sums of far more would not be exact, or no numbers at all."""
 
 
 @attrs.frozen
@@ -128,17 +128,19 @@ def _tokens(value: SupportsIndex) -> int:
 def price(value: Decimal | float | str | None) -> Decimal | None:
     """Give an amount of US dollars as a decimal; None, an unknown one, stays None.
 
-    Raises `ModelAnswerError` where it is none: negative, not finite, not a number.
+    Raises `ModelAnswerError` where it is none: negative, beyond `DEAREST`, not a number.
     """
     if value is None:
         return None
     try:
         amount = Decimal(str(value) if isinstance(value, float) else value)  # of a float the digits that it shows
-        if amount.is_finite() and amount >= 0 and not isinstance(value, bool):
+        if amount.is_finite() and 0 <= amount <= DEAREST and not isinstance(value, bool):
             return amount
     except (ArithmeticError, TypeError, ValueError):
         pass
-    raise ModelAnswerError(f"`cost` must be US dollars from 0 on, or None where it is unknown; it is {value!r:.80}")
+    raise ModelAnswerError(
+        f"`cost` must be US dollars from 0 to {DEAREST:,}, or None where it is unknown; it is {value!r:.80}"
+    )
 
 
 def _text(_: Any, attribute: attrs.Attribute[str], value: str) -> None:
@@ -173,10 +175,8 @@ def _rate(value: Decimal | float | str) -> Decimal:
         rate = price(value)
     except ModelAnswerError:
         rate = None
-    if rate is None or rate > DEAREST:
-        raise UsageError(
-            f"a price must be US dollars per million tokens, from 0 to {DEAREST:,}; it is {value!r:.80}"
-        )
+    if rate is None:
+        raise UsageError(f"a price must be US dollars per million tokens, from 0 to {DEAREST:,}; it is {value!r:.80}")
     return rate
 
 
