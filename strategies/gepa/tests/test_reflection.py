@@ -11,8 +11,10 @@ import pytest
 
 import burnish as b
 from burnish import CallRequest, abc
+from burnish._model.trace import ToolRun, TraceMeta
 from burnish.errors import UsageError
 from burnish_gepa import GEPA, Reflection, ReflectionProposer
+from burnish_gepa._reflection import reflect_on, requirements
 from burnish_programs import Module, Predict, PromptProgram, ir
 
 from ._kinds import TRAIN, VAL, Run, metric, rows
@@ -191,3 +193,21 @@ def test_minibatches_of_parallel_proposals_differ() -> None:
     assert 16 == len({column for columns in shown for column in columns}) == sum(map(len, shown))
     assert {len(VAL) + n for n in range(16)} == {column for columns in shown for column in columns}
     assert len(TRAIN) == 8
+
+
+def test_a_tool_description_is_told_by_the_whole_rollout() -> None:
+    """A text that no predictor call bears the name of is judged by what went in, the tools' runs, and what came out."""
+    outcome = b.RolloutOutcome(0, b.Eval(0.0, "it searched for the wrong thing"), traced(), output={"answer": "x"})
+    parameter = b.Parameter(name="search.description", kind="text", instruction="Search.")
+    wish = reflect_on(parameter.name, parameter, "Search.", b.CandidateEval(0, (outcome,)), 2000)
+    assert wish is not None
+    for part in ('inputs: {"q": "cats"}', 'tool search({"for": "dogs"}): no cat', "output: ", "the wrong thing"):
+        assert part in wish.examples
+    assert "It is a text that the program uses as it is." == requirements(parameter)
+
+
+def traced() -> b.Trace:
+    """Make the trace of a rollout that used a tool."""
+    used = ToolRun(id="1", name="search", arguments={"for": "dogs"}, result="no cat")
+    span = b.Span(id=0, component="agent", seq=0, events=(used,))
+    return b.Trace(meta=TraceMeta(inputs={"q": "cats"}), spans=(span,))

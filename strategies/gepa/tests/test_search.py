@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
+import attrs
 import pytest
 
 import burnish as b
@@ -16,7 +17,7 @@ from burnish_gepa import GEPA, MemberEntry
 from burnish_gepa._knobs import Auto, automatic
 from burnish_programs import Predict
 
-from ._kinds import BASE, TRAIN, VAL, Run, answer, improve, metric, rows
+from ._kinds import BASE, TRAIN, VAL, Run, answer, improve, metric, program, rows
 
 
 def test_it_learns_what_the_feedback_teaches() -> None:
@@ -348,3 +349,24 @@ def test_examples_are_cut_to_their_room() -> None:
     assert max(map(len, run.prompts)) < 2500
     assert (True, True) == (run.report.texts_cut > 0, "characters left out" in run.prompts[0])
     assert improve(run.proposer.requests[0]).startswith("new_text: Answer the question. [cue")
+
+
+def test_a_second_search_goes_on_from_the_best() -> None:
+    """In a composition the second stage starts from the first one's winner, whose scores it takes from the store."""
+    stages = [GEPA(max_metric_calls=36, seed=1), GEPA(max_metric_calls=100, seed=2)]
+    task, proposer = (b.testing.ScriptedModel(reply, name=name) for name, reply in (("t", answer), ("p", improve)))
+    result = b.optimize(
+        program(), trainset=TRAIN, valset=VAL, metric=metric, strategy=stages, budget=b.Budget(),
+        models={"task": task, "proposer": proposer},
+    )
+    first, second = result.reports
+    assert first.best == second.candidates[0].candidate
+    assert (first.best_score, 1.0) == (second.baseline_score, second.best_score)
+    asked = Counter((r.messages[0].content, r.messages[-1].content) for r in task.requests)
+    assert {1} == set(asked.values())
+
+
+def test_options_tell_choices_apart() -> None:
+    """Two samplers with equal numbers are two options, so that a run is not resumed with the other one."""
+    one, other = (attrs.asdict(GEPA(sampling=name), recurse=True) for name in ("SameParent(2)", "Independent(2)"))
+    assert one["sampling"] != other["sampling"]

@@ -15,6 +15,12 @@ from burnish_gepa._pool import Pool
 
 T = TypeVar("T")
 
+
+def _kind(name: str) -> Any:
+    """Make a field that tells choices with equal numbers apart where a run's options are compared by their fields."""
+    return attrs.field(default=name, init=False, repr=False)
+
+
 # --- parents ------------------------------------------------------------------------------------------------------
 
 
@@ -37,6 +43,7 @@ class Pareto:
     best_share: float = 0.1
     top: int | None = None
     """Draw from the `top` best means of the frontier only; None: from all of it."""
+    kind: str = _kind("Pareto")
 
     def choose(self, pool: Pool, rng: Random) -> int:
         weights: dict[int, float] = dict(pool.frontier.weights(pool.means))
@@ -53,6 +60,8 @@ class Pareto:
 class CurrentBest:
     """Take the best mean."""
 
+    kind: str = _kind("CurrentBest")
+
     def choose(self, pool: Pool, rng: Random) -> int:
         return pool.best
 
@@ -62,6 +71,7 @@ class EpsilonGreedy:
     """Take the best mean, or with a chance of `epsilon` any candidate."""
 
     epsilon: float = 0.1
+    kind: str = _kind("EpsilonGreedy")
 
     def choose(self, pool: Pool, rng: Random) -> int:
         anyone = rng.random() < self.epsilon
@@ -91,6 +101,8 @@ def _many(_: Any, attribute: Any, value: Any) -> None:
 class SingleMutation:
     """One parent, one minibatch."""
 
+    kind: str = _kind("SingleMutation")
+
     def sample(self, parent: Callable[[], int], minibatch: Callable[[], tuple[int, ...]]) -> Sequence[Task]:
         return [(parent(), minibatch())]
 
@@ -100,6 +112,7 @@ class SameParent:
     """One parent on `n` minibatches."""
 
     n: int = attrs.field(validator=_many)
+    kind: str = _kind("SameParent")
 
     def sample(self, parent: Callable[[], int], minibatch: Callable[[], tuple[int, ...]]) -> Sequence[Task]:
         chosen = parent()
@@ -111,6 +124,7 @@ class Independent:
     """`n` draws of a parent and a minibatch."""
 
     n: int = attrs.field(validator=_many)
+    kind: str = _kind("Independent")
 
     def sample(self, parent: Callable[[], int], minibatch: Callable[[], tuple[int, ...]]) -> Sequence[Task]:
         return [(parent(), minibatch()) for _ in range(self.n)]
@@ -122,6 +136,7 @@ class PxN:
 
     p: int = attrs.field(validator=_many)
     n: int = attrs.field(validator=_many)
+    kind: str = _kind("PxN")
 
     def sample(self, parent: Callable[[], int], minibatch: Callable[[], tuple[int, ...]]) -> Sequence[Task]:
         return [(chosen, minibatch()) for chosen in [parent() for _ in range(self.p)] for _ in range(self.n)]
@@ -145,6 +160,8 @@ class ComponentSelector(Protocol):
 class RoundRobin:
     """One after the other, for each parent; those that the minibatch did not use are passed over."""
 
+    kind: str = _kind("RoundRobin")
+
     def choose(self, names: Sequence[str], shown: Sequence[str], turn: int) -> Sequence[str]:
         first = turn % len(names)
         return [name for name in (*names[first:], *names[:first]) if name in shown][:1]
@@ -153,6 +170,8 @@ class RoundRobin:
 @attrs.frozen
 class AllComponents:
     """All of them at once."""
+
+    kind: str = _kind("AllComponents")
 
     def choose(self, names: Sequence[str], shown: Sequence[str], turn: int) -> Sequence[str]:
         return shown
@@ -173,6 +192,8 @@ class Acceptance(Protocol):
 class StrictImprovement:
     """A strictly greater sum."""
 
+    kind: str = _kind("StrictImprovement")
+
     def accepts(self, before: Sequence[float], after: Sequence[float]) -> bool:
         return math.fsum(after) > math.fsum(before)
 
@@ -180,6 +201,8 @@ class StrictImprovement:
 @attrs.frozen
 class ImprovementOrEqual:
     """A sum that is not smaller."""
+
+    kind: str = _kind("ImprovementOrEqual")
 
     def accepts(self, before: Sequence[float], after: Sequence[float]) -> bool:
         return math.fsum(after) >= math.fsum(before)
@@ -207,6 +230,8 @@ class Survivors(Protocol):
 class AllImprovements:
     """All of them, the greatest gain first."""
 
+    kind: str = _kind("AllImprovements")
+
     def keep(self, gains: Sequence[Gain]) -> Sequence[Gain]:
         return sorted(gains, key=lambda one: (-one.gain, one.task))
 
@@ -216,6 +241,7 @@ class TopK:
     """The `k` greatest gains; of equals the earlier."""
 
     k: int = attrs.field(validator=_many)
+    kind: str = _kind("TopK")
 
     def keep(self, gains: Sequence[Gain]) -> Sequence[Gain]:
         return AllImprovements().keep(gains)[: self.k]
@@ -224,6 +250,8 @@ class TopK:
 @attrs.frozen
 class BestImprovement:
     """The greatest gain."""
+
+    kind: str = _kind("BestImprovement")
 
     def keep(self, gains: Sequence[Gain]) -> Sequence[Gain]:
         return TopK(1).keep(gains)
