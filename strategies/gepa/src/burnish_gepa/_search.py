@@ -167,7 +167,7 @@ class Search:
                 self._turns[number] += 1
             if works:
                 return works
-        self.ended = "every minibatch is perfect"
+        self.ended = "" if self.flying else "every minibatch is perfect"  # what is in flight may bring a new parent
         return []
 
     def _job(self, **facts: Any) -> Job:
