@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 from trio.testing import trio_test
+
+# what the command line prints must not depend on who started the tests: it names itself as it was called
+os.environ.pop("UV_RUN_RECURSION_DEPTH", None)
 
 
 @pytest.hookimpl(hookwrapper=True)
