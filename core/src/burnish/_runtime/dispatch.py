@@ -31,6 +31,11 @@ from burnish._runtime.rollout import RolloutJob, Surroundings
 from burnish._runtime.stopping import StopRule
 from burnish.errors import text_of
 
+TURNS = 3
+"""Turns of the event loop that a rollout waits before it is scored and recorded, once it has given its slot up: the
+fan-out wakes in the first, its next rollouts begin in the second and come to wait for their models in the third. So
+this work is done while they wait, not before they begin."""
+
 
 @attrs.frozen(kw_only=True)
 class Ending:
@@ -199,6 +204,8 @@ class Dispatcher:
             await self._books.flush()
             if self._ledger.rations:
                 job.note = partial(self._note, item, step)
+        if self._config.concurrency > 1 and not self._ledger.rations:
+            job.release = partial(_give_way, release)
         self._enter(item.candidate)
         try:
             with bound_to_log(candidate=item.candidate, example=item.column):
@@ -287,3 +294,10 @@ class Dispatcher:
         self._in_flight[candidate] -= 1
         if not self._in_flight[candidate]:
             del self._in_flight[candidate]
+
+
+async def _give_way(release: Callable[[], None]) -> None:
+    """Let the next rollouts begin before what is left of this one is done: it takes the time that they wait."""
+    release()
+    for _ in range(TURNS):
+        await trio.lowlevel.cancel_shielded_checkpoint()

@@ -50,6 +50,13 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
+def is_inline(function: Callable[..., Any]) -> bool:
+    """Whether sync code runs on the loop, by its own mark or that of the object that it belongs to."""
+    owner = getattr(function, "__self__", None)
+    marked = getattr(function, "__burnish_inline__", False) or getattr(owner, "__burnish_inline__", False)
+    return bool(marked) and not is_async(function)
+
+
 @attrs.define(eq=False)
 class _Caller:
     """Who waits for sync code in a worker thread: the async code that it calls ends when its caller is cancelled."""
@@ -161,8 +168,7 @@ class Invoker:
         """
         if is_async(function):
             return function
-        owner = getattr(function, "__self__", None)
-        if getattr(function, "__burnish_inline__", False) or getattr(owner, "__burnish_inline__", False):
+        if is_inline(function):
             return self._on_loop(function)
         return self._in_thread(function)
 

@@ -14,7 +14,7 @@ from burnish._model.example import Example, own
 from burnish._model.trace import Trace
 from burnish._runtime.blame import stops
 from burnish._runtime.codeprint import CodePrint, code_print
-from burnish._runtime.invoke import Invoker
+from burnish._runtime.invoke import Invoker, is_inline
 from burnish._runtime.owed import shown
 from burnish.abc import MetricInfo
 from burnish.errors import MetricError, UsageError, first_line
@@ -35,6 +35,8 @@ class MetricRunner:
         self._evaluate = invoker.bind(evaluate)
         self._spans = None if spans is None else invoker.bind(spans)
         self._takes_trace = _takes_trace(evaluate)
+        self.inline = is_inline(evaluate) and (spans is None or is_inline(spans))
+        """Whether it runs on the loop and waits for nothing."""
         self.code_print: CodePrint = code_print(metric)
         self.info = MetricInfo(maximum=_maximum(metric), spans=self._spans is not None)
 

@@ -106,6 +106,8 @@ class RolloutJob:
     """Where its model calls are booked."""
     note: Callable[[str, Any], Awaitable[None]] | None = None
     """Writes down that a request of it leaves."""
+    release: Callable[[], Awaitable[None]] | None = None
+    """Gives its slot to the next one, as soon as nothing of it waits any more."""
     ran_here: bool = False
     """Whether `prediction` is this process's; an executor may have run it elsewhere."""
 
@@ -122,6 +124,8 @@ class RolloutJob:
         began = time.perf_counter_ns()
         with accounted(account, self.around.models):
             draft = await self._program() if self.kept is None else self._take_kept(self.kept)
+            if self.release is not None and draft.status is RolloutStatus.SUCCEEDED and self.around.metric.inline:
+                await self.release()
             if draft.status is RolloutStatus.SUCCEEDED:
                 account.role = "judge"
                 await self._score(draft)
