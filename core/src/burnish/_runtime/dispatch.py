@@ -204,8 +204,8 @@ class Dispatcher:
             await self._books.flush()
             if self._ledger.rations:
                 job.note = partial(self._note, item, step)
-        if self._config.concurrency > 1 and not self._ledger.rations:
-            job.release = partial(_give_way, release)
+        if not self._durable and self._config.concurrency > 1 and not self._ledger.rations:
+            job.release = partial(_give_way, release)  # else nothing comes before what was paid for is safe
         self._enter(item.candidate)
         try:
             with bound_to_log(candidate=item.candidate, example=item.column):
