@@ -47,6 +47,10 @@ class Parameter:
     takes_demos: bool = attrs.field()
     """Whether an overlay may set demos here: by default where the kind is `predictor`."""
 
+    def lost(self, text: str) -> list[str]:
+        """Give the placeholders that a new text no longer holds, as they are written."""
+        return [mark for mark in (f"{{{{{name}}}}}" for name in self.placeholders) if mark not in text]
+
     @takes_demos.default
     def _takes_demos(self) -> bool:
         return self.kind == "predictor"

@@ -70,8 +70,7 @@ def check_overlay(parameter: Parameter, overlay: Overlay) -> None:
     name, text = parameter.name, overlay.instruction
     if overlay.demos and not parameter.takes_demos:
         raise UsageError(f"`{name}` is a text and takes no demos; the candidate gives it {len(overlay.demos)}")
-    kept = [f"{{{{{placeholder}}}}}" for placeholder in parameter.placeholders]
-    lost = ", ".join(f"`{one}`" for one in kept if text is not None and one not in text)
+    lost = ", ".join(f"`{mark}`" for mark in ([] if text is None else parameter.lost(text)))
     if lost:
         raise UsageError(f"the new text of `{name}` has lost {lost}: rows could not reach the model")
     for kind, value in overlay.values.items():

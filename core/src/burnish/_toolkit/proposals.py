@@ -86,7 +86,7 @@ def _again(request: CallRequest, attempt: int) -> CallRequest:
     """Give the request for a further attempt: another sample, so that the reply may be another one."""
     if not attempt:
         return request
-    return attrs.evolve(request, inputs={**request.inputs}, sample=1000 * attempt + (request.sample or 0))
+    return attrs.evolve(request, sample=1000 * attempt + (request.sample or 0))
 
 
 def _take(wish: _Wish, reply: Reply, read: Callable[[Any], str], taken: set[str]) -> None:
@@ -127,9 +127,9 @@ def text_check(
     def check(text: str) -> str | None:
         if len(text) > most_chars:
             return f"it has {len(text)} characters, more than {most_chars}"
-        lost = [name for name in parameter.placeholders if f"{{{{{name}}}}}" not in text]
+        lost = parameter.lost(text)
         if lost:
-            return f"it has lost {', '.join(f'{{{{{name}}}}}' for name in lost)}"
+            return f"it has lost {', '.join(lost)}"
         if parameter.kind == "text":
             unknown = sorted(placeholders(text) - set(parameter.placeholders))
             if unknown:
