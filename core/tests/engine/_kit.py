@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -147,3 +150,13 @@ def idle(engine: b.EvalEngine) -> None:
     assert (0, 0, {}) == (ledger._rollouts_reserved, ledger._requests_in_flight, evaluator._dispatcher.flights)
     counted, booked = state.spend, ledger.spend
     assert attrs.evolve(counted, seconds=0) == attrs.evolve(booked, seconds=0)
+
+
+def cut(directory: Path, to: Path, events: int) -> Path:
+    """Copy a run as it was after so many events."""
+    shutil.copytree(directory, to)
+    with sqlite3.connect(to / "run.db") as connection:
+        for table in ("events", "traces"):
+            connection.execute(f"DELETE FROM {table} WHERE n > ?", (events,))
+    connection.close()
+    return to

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ import burnish as b
 from burnish import Plan, Report, abc, toolkit
 from burnish._builtin import composed
 
-from ._kit import Leaf, Module, told
+from ._kit import Leaf, Module, cut, told
 from ._search import Tries, instruction, program, say, split, tune
 
 
@@ -237,12 +236,7 @@ def test_compositions_that_were_cut_anywhere_go_on(tmp_path: Path, concurrency: 
         (last,) = connection.execute("SELECT MAX(n) FROM events").fetchone()
     connection.close()
     for after in range(2, last, max(1, last // 12)):
-        place = tmp_path / f"cut {after}"
-        shutil.copytree(tmp_path / "run", place)
-        with sqlite3.connect(place / "run.db") as connection:
-            for table in ("events", "traces"):
-                connection.execute(f"DELETE FROM {table} WHERE n > ?", (after,))
-        connection.close()
+        place = cut(tmp_path / "run", tmp_path / f"cut {after}", after)
         again, found = run(place, resume=True)
         assert logs == again, after
         assert result.candidate == found.candidate

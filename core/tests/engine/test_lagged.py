@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,8 @@ import trio
 import burnish as b
 from burnish import Plan, Report, abc
 from burnish_programs import Predict
+
+from ._kit import cut
 
 ROWS = [{"q": f"say x{n}", "a": f"x{n}"} for n in range(8)]
 
@@ -131,11 +132,6 @@ def test_chains_that_were_cut_anywhere_go_on(tmp_path: Path) -> None:
         (last,) = connection.execute("SELECT MAX(n) FROM events").fetchone()
     connection.close()
     for after in range(2, last, max(1, last // 14)):
-        place = tmp_path / f"cut {after}"
-        shutil.copytree(tmp_path / "run", place)
-        with sqlite3.connect(place / "run.db") as connection:
-            for table in ("events", "traces"):
-                connection.execute(f"DELETE FROM {table} WHERE n > ?", (after,))
-        connection.close()
+        place = cut(tmp_path / "run", tmp_path / f"cut {after}", after)
         again, _ = walk(3, 16, place, resume=True)
         assert log == again, after

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
@@ -21,6 +20,8 @@ from burnish.errors import ModelServerError, ReplayDivergedError, ResumeRefusedE
 from burnish.events import RequestSent, RolloutLanded, RolloutStarted, Told, fold, read_events
 from burnish.testing import ScriptedModel
 from burnish_programs import Predict
+
+from ._kit import cut
 
 ROWS = [{"q": f"say x{n}", "a": f"x{n}"} for n in range(36)]
 SETS: dict[str, Any] = {"trainset": ROWS[:8], "valset": ROWS[8:20], "testset": ROWS[20:]}
@@ -88,15 +89,6 @@ def run(directory: Path, model: ScriptedModel, strategy: Any = None, **options: 
     """Run, or go on with, a small search over one predictor."""
     given: dict[str, Any] = {"metric": "exact_match", "budget": b.Budget(max_requests=150), "models": model, **SETS}
     return b.optimize(Predict("q -> a"), strategy=strategy or Climb(), run_dir=directory, **{**given, **options})
-
-
-def cut(directory: Path, to: Path, events: int) -> None:
-    """Copy a run as it was after so many events."""
-    shutil.copytree(directory, to)
-    with sqlite3.connect(to / "run.db") as connection:
-        connection.execute("DELETE FROM events WHERE n > ?", (events,))
-        connection.execute("DELETE FROM traces WHERE n > ?", (events,))
-    connection.close()
 
 
 def sign(connection: sqlite3.Connection) -> None:
